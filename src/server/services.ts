@@ -103,7 +103,9 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     const registry = openRegistry(parts, settings, catalogChanges)
     const clients = storedClients({ store, clock, publicUrl })
     const broker = createBroker(settings, { fetch: egress.configuredFetch, clock, log, clients })
-    const sources = parts.add(openSources(settings, { registry, store, clock, log, ownListeners, broker }))
+    const sources = parts.add(
+      openSources(settings, { registry, catalogChanges, store, clock, log, ownListeners, broker }),
+    )
     const canSignIn = broker.signIn !== undefined
     const gateway = openServerGateway(parts, settings, options, {
       ...{ store, registry, catalogChanges, broker, canSignIn },

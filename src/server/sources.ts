@@ -11,13 +11,13 @@ import { boundLogger, type Logger } from '#kernel/base/logger'
 import { DEFAULT_TENANT } from '#kernel/base/principal'
 import { isSecretName, Secret } from '#kernel/base/secret'
 import { cleanerFor } from '#kernel/call/redact'
-import type { LiveRegistry } from '#kernel/tool/catalog'
+import type { CatalogChanges, LiveRegistry } from '#kernel/tool/catalog'
 import { MAX_TIMER_MS, type Tool } from '#kernel/tool/tool'
 import type { OAuthBroker } from '#oauth/broker'
 import type { SourceOverride } from '#sources/kit/overrides'
 import { Pins } from '#sources/kit/pins'
 import { projectTools } from '#sources/kit/project'
-import type { ListingNeed, Source, SourceServices } from '#sources/kit/source'
+import type { ListingNeed, Source, SourceServices, UpstreamList } from '#sources/kit/source'
 import { failedSource, Sources, type WantedSource } from '#sources/kit/sources'
 import { openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
 import { type CredentialNeeds, findToken, TokenRefresher } from '#stages/credentials/credentials'
@@ -34,6 +34,7 @@ const MAX_DESCRIPTION_BYTES = 64 * 1024 * 1024
 
 interface OpenSourcesOptions {
   readonly registry: LiveRegistry
+  readonly catalogChanges: CatalogChanges
   readonly store: Pick<Store, 'digest' | 'pins' | 'sources' | 'vault'>
   readonly clock: Clock
   readonly log: Logger
@@ -75,6 +76,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
   const sources = new Sources({
     ...{ registry, pins, clock, log },
     own: { tools: settings.tools, toolkits: settings.toolkits },
+    announce: (key, lists) => announceLists(options, key, lists),
     project: (source, pinned, invoke) =>
       projectTools(source, pinned, {
         invoke,
@@ -171,6 +173,22 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
     })
     return { source: closing, egress: calls }
   }
+}
+
+/** Reports the changed lists of a source to callers that see something of it there: a hidden source stays hidden (rule 2). */
+function announceLists(
+  { registry, catalogChanges }: Pick<OpenSourcesOptions, 'registry' | 'catalogChanges'>,
+  key: string,
+  lists: readonly UpstreamList[],
+): void {
+  catalogChanges.notify((principal, kind) => {
+    const list = kind === undefined ? 'tools' : kind === 'prompt' ? 'prompts' : 'resources'
+    if (!lists.includes(list) || (list === 'resources' && kind !== 'resources')) return false
+    return registry
+      .catalogFor(principal)
+      .listed(kind)
+      .some(({ parts }) => parts.toolkit === key)
+  })
 }
 
 /** A view of a source in which some members are replaced; all others are those of the source itself. */

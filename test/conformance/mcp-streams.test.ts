@@ -16,6 +16,7 @@ import {
 } from './mcp-talk.ts'
 
 const CALL = { method: 'tools/call', params: { name: 'Gate_Pass' } }
+const ofTools = (_caller: unknown, kind?: string): boolean => kind === undefined
 const LISTEN = { method: 'subscriptions/listen', params: { notifications: { toolsListChanged: true } } }
 
 afterEach(endTalks)
@@ -166,7 +167,7 @@ describe('notifications of list changes', () => {
       method: 'notifications/subscriptions/acknowledged',
       params: { notifications: { toolsListChanged: true }, _meta: tag },
     })
-    changes.notify()
+    changes.notify(ofTools)
     expect(await nextOf(stream)).toEqual({
       jsonrpc: '2.0',
       method: 'notifications/tools/list_changed',
@@ -183,7 +184,7 @@ describe('notifications of list changes', () => {
     const params = { notifications: { promptsListChanged: true } }
     const stream = events(await ask(server.url, { method: 'subscriptions/listen', params }))
     expect(await nextOf(stream)).toMatchObject({ params: { notifications: {} } })
-    changes.notify()
+    changes.notify(ofTools)
     const closing = server.close()
     expect(await nextOf(stream)).toMatchObject({ result: { resultType: 'complete' } })
     await closing
@@ -193,8 +194,8 @@ describe('notifications of list changes', () => {
     const { server, changes } = await startTalk([])
     const stream = events(await ask(server.url, LISTEN))
     await nextOf(stream)
-    changes.notify(({ id }) => id !== 'anonymous')
-    changes.notify(({ id }) => id === 'anonymous')
+    changes.notify(({ id }, kind) => id !== 'anonymous' && kind === undefined)
+    changes.notify(({ id }, kind) => id === 'anonymous' && kind === undefined)
     expect(await nextOf(stream)).toMatchObject({ method: 'notifications/tools/list_changed' })
     const closing = server.close()
     expect(await nextOf(stream)).toMatchObject({ result: {} })
@@ -225,7 +226,7 @@ describe('notifications of list changes', () => {
       fetch(`${server.url}/mcp`, { headers: { 'Mcp-Session-Id': session, Accept: 'text/event-stream' } })
     const older = await get()
     const newer = await get()
-    changes.notify()
+    changes.notify(ofTools)
     const reader = newer.body?.pipeThrough(new TextDecoderStream()).getReader()
     const { value } = (await reader?.read()) ?? {}
     expect(value).toBe(

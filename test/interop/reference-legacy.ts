@@ -158,7 +158,8 @@ async function callTool(server: Server, { behaviour }: ReferenceTool, input: Jso
       return said('Logged.')
     case 'changes':
       if (behaviour.list === 'tools') await server.sendToolListChanged()
-      else await server.sendPromptListChanged()
+      else if (behaviour.list === 'prompts') await server.sendPromptListChanged()
+      else await server.sendResourceListChanged()
       return said('Changed.')
     case 'asks':
       return said(behaviour.asks.done(await askAll(server, behaviour.asks, input, extra)))

@@ -160,7 +160,8 @@ async function callTool(
       return said('Logged.')
     case 'changes':
       if (behaviour.list === 'tools') notify.toolsChanged()
-      else notify.promptsChanged()
+      else if (behaviour.list === 'prompts') notify.promptsChanged()
+      else notify.resourcesChanged()
       return said('Changed.')
     case 'asks': {
       const step = await nextStep(behaviour.asks, input, context)

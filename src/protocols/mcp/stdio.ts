@@ -15,12 +15,12 @@ import {
   unsupportedVersion,
 } from './codec-message.ts'
 import type { Channel, McpExchange, McpServices } from './exchange.ts'
+import { LISTS, type ListChange, listIsAffected } from './list-changes.ts'
 import { type Methods, openMethods, unknownMethod } from './methods.ts'
 import { readInitialize } from './revision-2025/sessions.ts'
 import {
   type ClientCapabilities,
   type LegacyRevision,
-  LIST_CHANGED,
   type Message,
   NEW_REVISION,
   type RequestMessage,
@@ -213,11 +213,12 @@ export class StdioServer {
   }
 
   /** Revisions with sessions get the notification without a subscription (MCP-100). */
-  async #notifyChange(isAffected: (principal: Principal) => boolean): Promise<void> {
+  async #notifyChange(isAffected: ListChange): Promise<void> {
     if (this.#session === undefined) return
     const principal = await Promise.resolve(this.#options.principal()).catch(() => undefined)
-    if (principal !== undefined && isAffected(principal))
-      this.#options.write(encodeNotification(LIST_CHANGED))
+    if (principal === undefined) return
+    for (const list of LISTS)
+      if (listIsAffected(list, principal, isAffected)) this.#options.write(encodeNotification(list.method))
   }
 
   #write({ json }: Answer): void {

@@ -15,10 +15,11 @@ import {
   resultAnswer,
 } from './codec-message.ts'
 import type { McpExchange, McpServices } from './exchange.ts'
-import { LIST_CHANGED, META } from './wire.ts'
+import { followLists, LISTS } from './list-changes.ts'
+import { META } from './wire.ts'
 
 /*
- * Streams that notify clients of changes of their tool list.
+ * Streams that notify clients of changes of their lists: tools, prompts and resources.
  * `ChangeStreams` serves GET in revisions with sessions, `ListenStreams` serves `subscriptions/listen`.
  * Invariant: one principal holds at most `MAX_STREAMS` open, in all revisions together (MCP-47).
  */
@@ -64,9 +65,8 @@ export class ChangeStreams {
     const queue = new FrameQueue(0)
     this.#newest.set(sessionId, queue)
     this.#all.add(queue)
-    const stop = this.#changes.listen((isAffected) => {
-      if (this.#newest.get(sessionId) !== queue || !isAffected(principal)) return
-      queue.add(encodeEvent(encodeNotification(LIST_CHANGED)), true)
+    const stop = followLists(this.#changes, principal, LISTS, (method) => {
+      if (this.#newest.get(sessionId) === queue) queue.add(encodeEvent(encodeNotification(method)), true)
     })
     ended.addEventListener('abort', () => queue.end(), { once: true })
     try {
@@ -123,11 +123,17 @@ export class ListenStreams {
       return errorAnswer(id, { code: JSON_RPC_CODES.internal, message })
     }
     const tag = { _meta: { [META.subscriptionId]: id } }
-    const wantsTools = wanted.toolsListChanged === true
-    const notifications: JsonObject = { ...(wantsTools ? { toolsListChanged: true } : {}), ...topic.granted }
+    const lists = LISTS.filter(({ wish }) => wanted[wish] === true)
+    const notifications: JsonObject = {
+      ...Object.fromEntries(lists.map(({ wish }) => [wish, true])),
+      ...topic.granted,
+    }
     const acknowledged = { notifications, ...tag }
     channel.send(encodeNotification('notifications/subscriptions/acknowledged', acknowledged), 'question')
-    const stop = wantsTools ? this.#follow(principal, () => this.#notify(exchange, tag)) : () => undefined
+    const { catalogChanges } = this.#services.gateway
+    const stop = followLists(catalogChanges, principal, lists, (method) =>
+      channel.send(encodeNotification(method, tag), 'question'),
+    )
     const stopTopic = topic.follow((method, params) =>
       channel.send(
         `{"jsonrpc":"2.0","method":"${method}","params":{${params},${JSON.stringify(tag).slice(1)}}`,
@@ -146,16 +152,6 @@ export class ListenStreams {
   /** Sends the end to every subscriber (MCP-49). */
   close(): void {
     this.#closing.abort()
-  }
-
-  #follow(principal: Principal, notify: () => void): () => void {
-    return this.#services.gateway.catalogChanges.listen((isAffected) => {
-      if (isAffected(principal)) notify()
-    })
-  }
-
-  #notify({ channel }: McpExchange, tag: JsonObject): void {
-    channel.send(encodeNotification(LIST_CHANGED, tag), 'question')
   }
 
   /** The end is the result of the request, on every transport (MCP/T-4). */

@@ -142,8 +142,6 @@ export const NAMED_BY: ReadonlyMap<string, string> = new Map([
 export const JSON_TYPE = 'application/json'
 export const STREAM_TYPE = 'text/event-stream'
 
-export const LIST_CHANGED = 'notifications/tools/list_changed'
-
 export interface WireError {
   readonly code: number
   readonly message: string

@@ -4,7 +4,7 @@ import type { JsonObject } from '#kernel/base/json'
 import { boundLogger, type Logger } from '#kernel/base/logger'
 import { untilAborted } from '#kernel/base/waiting'
 import { countOffered } from './offer-counts.ts'
-import type { Discovery, OfferedTool, Source, SourceHealth } from './source.ts'
+import type { Discovery, OfferedTool, Source, SourceHealth, UpstreamList } from './source.ts'
 
 /**
  * Reads the definitions of one source: at start, when the source reports a change, periodically, and with a growing
@@ -24,6 +24,8 @@ interface SourceRunnerOptions {
   readonly log: Logger
   /** Passes a discovery to the pins. */
   observe(discovery: Discovery): Promise<Observed>
+  /** The upstream reported changes of these lists, and its definitions have been read since. */
+  announce?(lists: readonly UpstreamList[]): void
 }
 
 export interface SourceStatus extends SourceHealth {
@@ -57,6 +59,8 @@ export class SourceRunner {
   /** `offered` is the number of tools. */
   #last: (Pick<Discovery, 'warnings'> & { readonly atMs: number; readonly offered: number }) | undefined
   #waiting = 0
+  /** Lists that the upstream reported to have changed since the last reading began. */
+  #reported = new Set<UpstreamList>()
   #seen: { readonly state: SourceHealth['state']; readonly sinceMs: number }
   #closing: Promise<void> | undefined
 
@@ -65,7 +69,10 @@ export class SourceRunner {
     this.source = options.source
     this.#seen = { state: 'starting', sinceMs: options.clock.nowMs() }
     this.#log = boundLogger(options.log, { source: options.source.key })
-    this.source.watch?.(() => this.#schedule(SETTLE_MS))
+    this.source.watch?.((lists = []) => {
+      for (const list of lists) this.#reported.add(list)
+      this.#schedule(SETTLE_MS)
+    })
   }
 
   status(): SourceStatus {
@@ -159,10 +166,15 @@ export class SourceRunner {
   async #readOnce(): Promise<void> {
     const deadline = AbortSignal.timeout(DISCOVERY_DEADLINE_MS)
     const signal = AbortSignal.any([deadline, this.#closed.signal])
+    const reported = [...this.#reported]
+    this.#reported.clear()
     try {
       const discovery = await untilAborted(this.source.discover(signal), signal)
-      const { waiting } = await this.#options.observe(discovery)
+      const { changed, waiting } = await this.#options.observe(discovery)
       this.#noteRead(discovery, waiting)
+      // A change of the catalog has been announced already; resources are not in the catalog one by one.
+      const lists = reported.filter((list) => !changed || list === 'resources')
+      if (lists.length > 0) this.#options.announce?.(lists)
     } catch (error) {
       if (!this.#closed.signal.aborted) this.#noteFailed(error, deadline.aborted)
     }

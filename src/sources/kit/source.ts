@@ -119,6 +119,9 @@ export interface OfferedTool {
   readonly passedOn?: JsonObject
 }
 
+/** A list that an upstream can report to have changed. */
+export type UpstreamList = 'tools' | 'prompts' | 'resources'
+
 /** An entry as its upstream lists it. */
 interface OfferedEntry {
   readonly kind: EntryKind
@@ -175,7 +178,7 @@ export interface Source {
    */
   renew?(): void
   /** Registers the listener for changed tools. Called at most once, before `discover`. */
-  watch?(onChange: () => void): void
+  watch?(onChange: (lists?: readonly UpstreamList[]) => void): void
   /**
    * Runs one call. Throws `ToolError`, with `canRetry` only if the request provably was not processed.
    * `context.signal` ends the call; `context.token` and `secret` return the credentials that `requirements` declared.

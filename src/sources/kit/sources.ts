@@ -12,7 +12,7 @@ import { pinHash } from './definition-diff.ts'
 import { countOffered, type OfferCounts } from './offer-counts.ts'
 import { type IdleOverride, idleOverrides, type SourceOverride } from './overrides.ts'
 import { joinTools, type ProjectedTools } from './project.ts'
-import type { Discovery, OfferedTool, Source } from './source.ts'
+import type { Discovery, OfferedTool, Source, UpstreamList } from './source.ts'
 import { type DefinitionPins, type PinnedTool, SourceRunner, type SourceStatus } from './source-runner.ts'
 
 /**
@@ -43,6 +43,8 @@ interface SourcesOptions {
   epoch(): Promise<number | string>
   /** `invoke` runs the calls of the tools. */
   project(source: Source, pinned: readonly PinnedTool[], invoke: Source['invoke']): Promise<ProjectedTools>
+  /** The upstream of a source reported changes of these lists, and the catalog did not change. */
+  announce?(key: string, lists: readonly UpstreamList[]): void
   readonly clock: Clock
   readonly log: Logger
 }
@@ -224,6 +226,7 @@ export class Sources {
         if (observed.changed || hasNewNames || this.#servesUnwanted(wanted.key)) await this.#serve()
         return observed
       },
+      announce: (lists) => this.#options.announce?.(wanted.key, lists),
     })
     const calls = new RunningCalls(source)
     this.#open.set(wanted.key, { wanted, runner, calls, served: NOTHING, read: undefined, idle: [] })

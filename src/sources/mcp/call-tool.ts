@@ -9,7 +9,7 @@ import type { Discovery, Invocation, OfferedTool, Source } from '#sources/kit/so
 import { isWireArray, isWireObject, type McpConnection, textOf } from './connection.ts'
 import { readCredentials } from './credentials.ts'
 import { type DiscoverSetting, listAll, readListing } from './discover.ts'
-import { askCaller } from './elicitation.ts'
+import { askCaller, requestCaller } from './elicitation.ts'
 import { entryFailure, entryRequest, entryResult } from './entries.ts'
 import {
   errorText,
@@ -254,13 +254,20 @@ type AskedBy = readonly (readonly [string, JsonValue])[]
 async function answerAll(questions: AskedBy, { context, setting }: ToolCall): Promise<JsonObject> {
   const ask = async ([key, question]: AskedBy[number]): Promise<[string, JsonValue]> => {
     const method = isWireObject(question) ? textOf(question.method) : undefined
-    if (!isWireObject(question) || method !== 'elicitation/create')
+    const { params } = isWireObject(question) ? question : {}
+    const answer =
+      method === 'elicitation/create'
+        ? await askCaller(context, params, setting.key, key)
+        : await requestCaller(context, method ?? '', params, key).catch((error: unknown) => {
+            throw error instanceof RpcError ? fault('tool_failed', error.message, { cause: error }) : error
+          })
+    if (answer === undefined)
       throw fault(
         'upstream_failed',
         'The MCP server behind the tool sent a request that callers cannot answer.',
-        { developerMessage: `It asks for ${method ?? 'something unreadable'}; only elicitation is offered.` },
+        { developerMessage: `It asks for ${method ?? 'something unreadable'}.` },
       )
-    return [key, await askCaller(context, question.params, setting.key, key)]
+    return [key, answer]
   }
   return Object.fromEntries(await Promise.all(questions.map(ask)))
 }

@@ -2,6 +2,7 @@ import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import type { ToolContext } from '#kernel/tool/tool'
 import { META, TASKS_EXTENSION } from '#protocols/mcp/wire'
+import type { UpstreamList } from '#sources/kit/source'
 import { Semaphore } from '#stages/limits/limits'
 import { ConnectionClosed, InvalidResult, NotConnected, RpcError, StreamEnded } from './errors.ts'
 import {
@@ -26,8 +27,10 @@ import {
 /** The identity and capabilities that servers get. */
 export const CLIENT = {
   info: { name: 'collet', version: '1' },
-  capabilities: { elicitation: { form: { applyDefaults: true }, url: {} } },
+  capabilities: { elicitation: { form: { applyDefaults: true }, url: {} }, sampling: {}, roots: {} },
 } as const
+
+export const UPSTREAM_LISTS = ['tools', 'prompts', 'resources'] as const satisfies readonly UpstreamList[]
 
 export interface RequestOptions {
   readonly signal: AbortSignal
@@ -98,7 +101,7 @@ export class McpConnection implements Receiver {
   readonly openedMs: number
   /** True once tools were listed over it. */
   hasListed = false
-  /** How often the server reported that its tools changed. */
+  /** How often the server reported that one of its lists changed. */
   listChanges = 0
   server: ServerFacts = { capabilities: {}, info: {} }
   readonly #options: ConnectionOptions
@@ -137,9 +140,18 @@ export class McpConnection implements Receiver {
     return this.#isOpen
   }
 
-  get hasToolChanges(): boolean {
-    const { tools } = this.server.capabilities
-    return isWireObject(tools) && tools.listChanged === true
+  /** True while calls of callers run over it. */
+  get hasCalls(): boolean {
+    return this.#callers().length > 0
+  }
+
+  /** The lists whose changes the server reports. */
+  get changingLists(): readonly UpstreamList[] {
+    const { capabilities } = this.server
+    return UPSTREAM_LISTS.filter((list) => {
+      const declared = capabilities[list]
+      return isWireObject(declared) && declared.listChanged === true
+    })
   }
 
   /** The message that exceeded the bounds and so ended the connection, and whether only one call can have caused it. */

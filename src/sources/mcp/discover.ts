@@ -14,7 +14,7 @@ import { CALL_BOUNDS } from './transport.ts'
 import type { Endpoint, Upstream } from './upstream.ts'
 
 /**
- * Lists the tools of an MCP server, and subscribes to changes of the list. Invariant: a list is read within bounds of
+ * Lists the tools and entries of an MCP server, and subscribes to changes of its lists. Invariant: a list is read within bounds of
  * time, pages, tools and bytes, and an unreadable tool does not affect the others.
  */
 
@@ -116,9 +116,9 @@ function identityOf(endpoint: Endpoint, { server }: McpConnection): JsonObject {
 }
 
 function listen({ services, upstream, stopped }: DiscoverSetting, connection: McpConnection): void {
-  if (!connection.isModern || !connection.hasToolChanges || LISTENING.has(connection)) return
+  if (!connection.isModern || connection.changingLists.length === 0 || LISTENING.has(connection)) return
   LISTENING.add(connection)
-  const onMissed = (): void => upstream.outdated()
+  const onMissed = (): void => upstream.outdated(connection.changingLists)
   void listenForChanges(connection, { log: services.log, signal: stopped, onMissed })
 }
 
@@ -146,6 +146,9 @@ async function listenForChanges(
   connection: McpConnection,
   { log, signal, onMissed }: { readonly log: Logger; readonly signal: AbortSignal; onMissed(): void },
 ): Promise<void> {
+  const notifications = Object.fromEntries(
+    connection.changingLists.map((list) => [`${list}ListChanged`, true]),
+  )
   let pauseMs = FIRST_PAUSE_MS
   let wasOpen = false
   while (connection.isOpen && !signal.aborted) {
@@ -166,7 +169,7 @@ async function listenForChanges(
       onAcknowledged,
     }
     await connection
-      .request('subscriptions/listen', { notifications: { toolsListChanged: true } }, options)
+      .request('subscriptions/listen', { notifications }, options)
       .catch((err: unknown) => log.debug({ err }, 'The subscription to the MCP server ended'))
     clearTimeout(timer)
     await pause(pauseMs, undefined, { signal, ref: false }).catch(() => undefined)

@@ -1,8 +1,10 @@
 import type { Elicitation, ElicitationAnswer } from '#kernel/base/elicitation'
 import { cleanText, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { ToolContext } from '#kernel/tool/tool'
+import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { hiddenCharacter } from '#sources/kit/suspicions'
 import { isWireArray, isWireObject, textOf } from './connection.ts'
+import { RpcError } from './errors.ts'
 
 /**
  * Questions of MCP servers to the person behind a call, and the answers in all revisions. Invariant: a question names its
@@ -25,6 +27,43 @@ export async function askCaller(
   const schema = question.mode === 'form' && isWireObject(params) ? params.requestedSchema : undefined
   const named = key !== undefined && KEY.test(key) ? { ...question, key } : question
   return toWire(await context.elicit(named), schema)
+}
+
+const NEEDED = { sampling: 'use its model (sampling)', roots: 'list its folders (roots)' } as const
+
+/** Requests besides `elicitation/create` that a server may send to the caller, by method. */
+const CALLER_REQUESTS: ReadonlyMap<string, keyof typeof NEEDED> = new Map([
+  ['sampling/createMessage', 'sampling'],
+  ['roots/list', 'roots'],
+])
+
+/** The result of a server's request to the caller's model or for its folders (MCP-137); `undefined` for another method. */
+export async function requestCaller(
+  context: ToolContext,
+  method: string,
+  params: JsonValue | undefined,
+  key?: string,
+): Promise<JsonObject | undefined> {
+  const mode = CALLER_REQUESTS.get(method)
+  if (mode === undefined) return undefined
+  const keyed = key === undefined ? {} : { key }
+  const question = mode === 'roots' ? { mode, ...keyed } : { mode, params: samplingOf(params), ...keyed }
+  const answer = await context.elicit(question)
+  if (answer.action === 'accept' && answer.content !== undefined) return answer.content
+  throw new RpcError(
+    CALLER_REFUSED,
+    `The caller did not let the server ${NEEDED[mode]}: it declined, or its client cannot do that.`,
+  )
+}
+
+/** The code that the specification gives for a request which the person declined. */
+const CALLER_REFUSED = -1
+
+/** Members that belong to the exchange with the server are left out. */
+function samplingOf(params: JsonValue | undefined): JsonObject {
+  if (!isWireObject(params)) throw new RpcError(JSON_RPC_CODES.badParams, 'Invalid sampling request')
+  const { _meta, task: _task, ...rest } = params
+  return rest
 }
 
 /** The answer as MCP writes it. Forms are flat (MCP-76), so other values are left out; defaults fill missing fields. */

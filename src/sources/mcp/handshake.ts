@@ -1,11 +1,20 @@
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 import { untilAborted } from '#kernel/base/waiting'
+import type { ToolContext } from '#kernel/tool/tool'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { isNewVersionHeader } from '#protocols/mcp/codec-message'
 import { MCP_CODES, META, NEW_REVISION, NEWEST_LEGACY_REVISION } from '#protocols/mcp/wire'
-import { type SourceServices, UpstreamLacks } from '#sources/kit/source'
-import { CLIENT, type Handlers, isWireArray, isWireObject, McpConnection, textOf } from './connection.ts'
-import { askCaller } from './elicitation.ts'
+import { type SourceServices, UpstreamLacks, type UpstreamList } from '#sources/kit/source'
+import {
+  CLIENT,
+  type Handlers,
+  isWireArray,
+  isWireObject,
+  McpConnection,
+  textOf,
+  UPSTREAM_LISTS,
+} from './connection.ts'
+import { askCaller, requestCaller } from './elicitation.ts'
 import { errorText, HttpRefusal, InvalidResult, isCredentialRefusal, RpcError } from './errors.ts'
 import { HttpTransport } from './http.ts'
 import type { McpOptions } from './options.ts'
@@ -26,7 +35,7 @@ export interface ConnectionSetting {
   readonly services: SourceServices
   /** `asks` is set when the server asks a question. */
   readonly traits: { asks: boolean }
-  onToolsChanged(connection: McpConnection): void
+  onListChanged(connection: McpConnection, list: UpstreamList): void
   onElicitationComplete(id: string): void
   onLost(connection: McpConnection, why: string | undefined): void
 }
@@ -135,9 +144,11 @@ async function attempt(
   }
 }
 
+type RequestHandler = (params: JsonValue | undefined, caller: ToolContext | undefined) => Promise<JsonObject>
+
 function handlersFor(setting: ConnectionSetting, connection: () => McpConnection): Handlers {
   return {
-    requests: new Map([
+    requests: new Map<string, RequestHandler>([
       [
         'elicitation/create',
         async (params, caller) => {
@@ -148,9 +159,25 @@ function handlersFor(setting: ConnectionSetting, connection: () => McpConnection
           return caller === undefined ? { action: 'cancel' } : await askCaller(caller, params, setting.key)
         },
       ],
+      ...['sampling/createMessage', 'roots/list'].map((method): [string, RequestHandler] => [
+        method,
+        async (params, caller) => {
+          // Many servers ask for roots after the handshake, when no call runs: that is no reason to order calls.
+          if (connection().hasCalls) setting.traits.asks = true
+          const result = caller === undefined ? undefined : await requestCaller(caller, method, params)
+          if (result !== undefined) return result
+          throw new RpcError(
+            JSON_RPC_CODES.badRequest,
+            'No single call is known that this request belongs to',
+          )
+        },
+      ]),
     ]),
-    notifications: new Map([
-      ['notifications/tools/list_changed', (): void => setting.onToolsChanged(connection())],
+    notifications: new Map<string, (params: JsonObject) => void>([
+      ...UPSTREAM_LISTS.map((list): [string, () => void] => [
+        `notifications/${list}/list_changed`,
+        () => setting.onListChanged(connection(), list),
+      ]),
       [
         'notifications/elicitation/complete',
         ({ elicitationId }: JsonObject) => setting.onElicitationComplete(textOf(elicitationId) ?? ''),

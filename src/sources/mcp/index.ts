@@ -1,6 +1,6 @@
 import { fault } from '#kernel/base/errors'
 import { isWanted } from '#sources/common/options'
-import type { OfferedTool, Source, SourceServices } from '#sources/kit/source'
+import type { OfferedTool, Source, SourceServices, UpstreamList } from '#sources/kit/source'
 import { createInvoke } from './call-tool.ts'
 import { discover } from './discover.ts'
 import { entryPolicy } from './entries.ts'
@@ -27,13 +27,20 @@ export function createMcpSource(
   const options = withProvider(given, key)
   const endpoint = endpointOf(options, services)
   const stopped = new AbortController()
-  let report: () => void = () => undefined
+  let report: (lists: readonly UpstreamList[]) => void = () => undefined
+  const changed = new Set<UpstreamList>()
+  const reportAll = throttle(() => {
+    const lists = [...changed]
+    changed.clear()
+    if (!stopped.signal.aborted) report(lists)
+  }, CHANGE_GAP_MS)
   const upstream = new Upstream({
     ...{ key, endpoint, options, services },
     ...(processes === undefined ? {} : { processes }),
-    onChange: throttle(() => {
-      if (!stopped.signal.aborted) report()
-    }, CHANGE_GAP_MS),
+    onChange: (lists = []) => {
+      for (const list of lists) changed.add(list)
+      reportAll()
+    },
   })
   const isStateful = options.stateful ?? endpoint.transport === 'stdio'
   const setting = { key, endpoint, options, services, upstream, stopped: stopped.signal }

@@ -6,7 +6,7 @@ import type { Secret } from '#kernel/base/secret'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { ToolContext } from '#kernel/tool/tool'
 import { addressWithoutValues } from '#sources/common/options'
-import type { SourceHealth, SourceServices } from '#sources/kit/source'
+import type { SourceHealth, SourceServices, UpstreamList } from '#sources/kit/source'
 import { pinnedCommand } from '#sources/kit/source-facts'
 import type { McpConnection } from './connection.ts'
 import { readToken } from './credentials.ts'
@@ -38,7 +38,8 @@ interface UpstreamOptions {
   readonly options: McpOptions
   readonly services: SourceServices
   readonly processes?: ProcessLimit
-  onChange(): void
+  /** `lists`: those that the server reported to have changed. */
+  onChange(lists?: readonly UpstreamList[]): void
 }
 
 export class Upstream {
@@ -46,7 +47,7 @@ export class Upstream {
   readonly #setting: ConnectionSetting
   readonly #pool: ConnectionPool
   readonly #backoff: Backoff
-  readonly #onChange: () => void
+  readonly #onChange: (lists?: readonly UpstreamList[]) => void
   #knownEra: { readonly era: Era; readonly atMs: number } | undefined
   #health: SourceHealth = { state: 'starting' }
   #restart: NodeJS.Timeout | undefined
@@ -66,7 +67,7 @@ export class Upstream {
       backoff: this.#backoff,
       processes: endpoint.transport === 'stdio' ? processes : undefined,
       isKept: (name, connection) =>
-        name === COMMON && endpoint.transport === 'http' && connection.hasToolChanges,
+        name === COMMON && endpoint.transport === 'http' && connection.changingLists.length > 0,
     })
     this.#setting = {
       key,
@@ -74,7 +75,7 @@ export class Upstream {
       options,
       services,
       traits: { asks: false },
-      onToolsChanged: (connection) => this.#toolsChanged(connection),
+      onListChanged: (connection, list) => this.#listChanged(connection, list),
       onElicitationComplete: (id) => this.completions.complete(id),
       onLost: (connection, why) => this.#lost(connection, why),
     }
@@ -151,9 +152,9 @@ export class Upstream {
     services.tokenRefused?.({ provider, tool: undefined, token: this.#listingToken, scopes: [] })
   }
 
-  /** The server no longer offers what was accepted. */
-  outdated(): void {
-    this.#onChange()
+  /** The server no longer offers what was accepted, or its reports about these lists were missed. */
+  outdated(lists?: readonly UpstreamList[]): void {
+    this.#onChange(lists)
   }
 
   /** A program offers other tools than it listed before: the next listing starts a new process. */
@@ -236,10 +237,10 @@ export class Upstream {
     }
   }
 
-  #toolsChanged(connection: McpConnection): void {
+  #listChanged(connection: McpConnection, list: UpstreamList): void {
     connection.listChanges += 1
     const ageMs = this.#setting.services.clock.monotonicMs() - connection.openedMs
-    if (ageMs >= SETTLING_MS || connection.hasListed) this.#onChange()
+    if (ageMs >= SETTLING_MS || connection.hasListed) this.#onChange([list])
   }
 
   #lost(connection: McpConnection, why: string | undefined): void {
