@@ -46,7 +46,7 @@ export async function requestCaller(
 ): Promise<JsonObject | undefined> {
   const mode = CALLER_REQUESTS.get(method)
   if (mode === undefined) return undefined
-  const keyed = key === undefined ? {} : { key }
+  const keyed = key !== undefined && KEY.test(key) ? { key } : {}
   const question = mode === 'roots' ? { mode, ...keyed } : { mode, params: samplingOf(params), ...keyed }
   const answer = await context.elicit(question)
   if (answer.action === 'accept' && answer.content !== undefined) return answer.content
