@@ -31,7 +31,7 @@ import { chosenStore, STORE_OPTIONS, type StoreArguments, withStore } from './st
  * on a server.
  */
 
-/** Options of every command on the admin API: the store, or a server with a credential. */
+/** Options that every command on the admin API has: the store, or a server with a credential. */
 export type AdminOption = keyof ReturnType<typeof adminOptions>
 
 export function adminOptions(scope: string) {
@@ -54,7 +54,7 @@ interface OpenedStore {
 interface AdminClientOptions {
   /** Routes on an opened store; absent for requests that only a running server can answer. */
   onStore?(opened: OpenedStore): readonly ServerRoute[] | Promise<readonly ServerRoute[]>
-  /** Whether to ask a server. Default: `--url` or `--key` was given. */
+  /** Whether to ask a server. Default: whether `--url` or `--key` was given. */
   readonly asksServer?: boolean
   /** Only the start token is accepted, because the command is for the person at this machine. */
   readonly onlyStartToken?: true
@@ -64,7 +64,7 @@ export class AdminClient {
   readonly #args: Arguments<AdminOption>
   readonly #context: CommandContext
   readonly #options: AdminClientOptions
-  #acting: string | undefined
+  #shownIdentity: string | undefined
 
   constructor(args: Arguments<AdminOption>, context: CommandContext, options: AdminClientOptions = {}) {
     this.#args = args
@@ -75,19 +75,19 @@ export class AdminClient {
   /** Sends one request, to a server or to the store, and checks the shape of its answer. */
   async ask<Declared extends Operation>(
     operation: Declared,
-    sending: AdminSending = {},
+    parts: RequestParts = {},
   ): Promise<AnswerOf<Declared>> {
-    const request = requestFor(operation, sending)
+    const request = requestFor(operation, parts)
     return await this.#withAsk([request], async (ask) => readAnswer<Declared>(operation, await ask(request)))
   }
 
   /** Sends many requests on a store that is opened once. A refused request does not stop the others. */
   async askEach<Declared extends Operation>(
     operation: Declared,
-    sendings: readonly AdminSending[],
+    all: readonly RequestParts[],
     onEach: (answer: AnswerOf<Declared> | CommandFailure, index: number) => void,
   ): Promise<void> {
-    const requests = sendings.map((sending) => requestFor(operation, sending))
+    const requests = all.map((parts) => requestFor(operation, parts))
     await this.#withAsk(requests, async (ask) => {
       for (const [index, request] of requests.entries())
         onEach(await orRefusal(async () => readAnswer<Declared>(operation, await ask(request))), index)
@@ -97,11 +97,11 @@ export class AdminClient {
   /** Passes each event of a server's stream to `onEvent`, until `ended` is aborted or the stream ends. */
   async follow(
     operation: Operation,
-    sending: AdminSending,
+    parts: RequestParts,
     ended: AbortSignal,
     onEvent: (event: StreamEvent) => void,
   ): Promise<void> {
-    const request = requestFor(operation, sending)
+    const request = requestFor(operation, parts)
     const routesOn = this.#routesOnStore
     if (routesOn === undefined) {
       const server = await findServer(this.#args, this.#context)
@@ -117,19 +117,19 @@ export class AdminClient {
     })
   }
 
-  /** Absent if a server is to be asked. */
+  /** Creates the routes on the store; `undefined` if a server is asked instead. */
   get #routesOnStore(): AdminClientOptions['onStore'] {
     return (this.#options.asksServer ?? isServerNamed(this.#args)) ? undefined : this.#options.onStore
   }
 
-  /** Runs work that sends these requests, with the function that sends one. */
+  /** Runs `work`, which sends these requests with the function that it gets. */
   async #withAsk<T>(
     requests: readonly AdminRequest[],
     work: (ask: (request: AdminRequest) => Promise<JsonValue>) => Promise<T>,
   ): Promise<T> {
     const routesOn = this.#routesOnStore
     if (routesOn === undefined) return await work((request) => this.#askServer(request))
-    if (requests.some(changes)) this.#noteActing(`${operatorName(this.#context)}, directly on the store`)
+    if (requests.some(isChange)) this.#noteIdentity(`${operatorName(this.#context)}, directly on the store`)
     return await this.#onStore(routesOn, (routes) => work((request) => callInProcess(routes, request)))
   }
 
@@ -157,10 +157,10 @@ export class AdminClient {
   async #askServer(request: AdminRequest): Promise<JsonObject> {
     const server = await findServer(this.#args, this.#context)
     const { credential, from } = await this.#credentialFor(server)
-    const onActing = (principal: string): void => {
-      if (changes(request)) this.#noteActing(`${cleanText(principal)} (${from})`)
+    const onIdentity = (principal: string): void => {
+      if (isChange(request)) this.#noteIdentity(`${cleanText(principal)} (${from})`)
     }
-    return await requestJson({ ...request, server, credential, onActing }, this.#context.services)
+    return await requestJson({ ...request, server, credential, onIdentity }, this.#context.services)
   }
 
   async #credentialFor(server: ServerAddress): Promise<OperatorCredential> {
@@ -173,28 +173,28 @@ export class AdminClient {
     if (token !== undefined) return { credential: token, from: 'start token' }
     throw new CommandFailure(
       EXIT.usage,
-      `There is no start token of ${url} (${from}) here. Is the server running? Run this in the folder of its config, or name it with --config; use --url for another server.`,
+      `There is no start token for ${url} (${from}) here. Is the server running? Run this in the folder of its config, or name it with --config; use --url for another server.`,
     )
   }
 
   /** Prints the identity once, even if one command makes several changes. */
-  #noteActing(who: string): void {
-    if (this.#acting === who) return
-    this.#acting = who
+  #noteIdentity(who: string): void {
+    if (this.#shownIdentity === who) return
+    this.#shownIdentity = who
     this.#context.output.note(`Acting as ${who}`)
   }
 }
 
-/** What is sent to an operation. */
-export interface AdminSending extends Pick<AdminRequest, 'body' | 'isReadOnly' | 'isJournaled'> {
-  /** The parameter of its path. */
+/** The parts of a request that differ between requests for one operation. */
+export interface RequestParts extends Pick<AdminRequest, 'body' | 'isReadOnly' | 'isJournaled'> {
+  /** Value of the path parameter. */
   readonly id?: string
   readonly query?: Readonly<Record<string, string | number | undefined>>
 }
 
 export function requestFor(
   { method, path }: Operation,
-  { id = '', query = {}, body, ...kind }: AdminSending,
+  { id = '', query = {}, body, ...kind }: RequestParts,
 ): AdminRequest {
   const members = Object.entries(query).flatMap(([name, value]): [string, string][] =>
     value === undefined ? [] : [[name, String(value)]],
@@ -215,7 +215,7 @@ export function readAnswer<Declared extends Operation>(
   if (isAnswer(operation, answer)) return answer
   throw new CommandFailure(
     EXIT.server,
-    `The answer to ${operation.method} ${operation.path} has an unexpected form. Is it a Collet server of this version?`,
+    `The answer to ${operation.method} ${operation.path} has an unexpected form. Is it a Collet server of the same version?`,
   )
 }
 
@@ -226,7 +226,7 @@ function isAnswer<Declared extends Operation>(
   return schema?.().safeParse(answer).success === true
 }
 
-/** Returns the refusal of a route or a server; any other error ends the command. */
+/** Returns the refusal from a route or a server; any other error ends the command. */
 async function orRefusal<T>(work: () => Promise<T>): Promise<T | CommandFailure> {
   try {
     return await work()
@@ -238,7 +238,7 @@ async function orRefusal<T>(work: () => Promise<T>): Promise<T | CommandFailure>
 }
 
 /** Whether the request changes something that is recorded with the operator's name. */
-function changes({ method, isReadOnly, isJournaled }: AdminRequest): boolean {
+function isChange({ method, isReadOnly, isJournaled }: AdminRequest): boolean {
   return isJournaled === true || (method !== 'GET' && isReadOnly !== true)
 }
 
@@ -276,7 +276,7 @@ async function operatorCredential(
   if (isLoopback(new URL(url).hostname)) await checkAnswers(server, context)
   throw new CommandFailure(
     EXIT.usage,
-    `${url} (${server.from}) needs a credential: --key or COLLET_API_KEY; on its own machine its start token, which is found with its --config or --store.`,
+    `${url} (${server.from}) needs a credential: --key or COLLET_API_KEY. On the server's own machine, --config or --store finds its start token instead.`,
   )
 }
 
@@ -292,7 +292,7 @@ async function checkAnswers(server: ServerAddress, { services }: CommandContext)
 
 const PROBE_TIMEOUT_MS = 2_000
 
-/** The start token of a server on this machine; `undefined` for an address of another machine. */
+/** The start token of a server on this machine; `undefined` for a server on another machine. */
 export async function ownStartToken(
   url: string,
   args: StoreArguments,
@@ -315,10 +315,10 @@ async function readStartToken(
     })
     return token.trim() || undefined
   } catch (error) {
-    // There is no config here. A config with errors is reported, because they keep the token from being found.
-    const isElsewhere = error instanceof ConfigError && error.problems.every(({ file }) => file === undefined)
+    // Without a config there is no token. Errors in a config are reported, because they keep the token from being found.
+    const lacksConfig = error instanceof ConfigError && error.problems.every(({ file }) => file === undefined)
     const isUnnamed = args.text('store') === undefined && args.text('config') === undefined
-    if (isAbsentFile(error) || (isElsewhere && isUnnamed)) return undefined
+    if (isAbsentFile(error) || (lacksConfig && isUnnamed)) return undefined
     throw error
   }
 }

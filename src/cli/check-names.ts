@@ -16,7 +16,7 @@ import { messageOf } from './output.ts'
 
 /**
  * The part of `collet doctor` that checks names: tools, scopes and callers that the config mentions but that do not
- * exist. It reads the config and the pins in the store; it asks no upstream. It also defines `Check`, the line that
+ * exist. It reads the config and the pins in the store; it contacts no upstream. It also defines `Check`, the line that
  * every check of the doctor returns.
  */
 
@@ -30,7 +30,7 @@ interface CheckedNames {
 /** The opened store; the error if it cannot be opened, `undefined` if it does not exist yet. */
 export type CheckedStore = Store | Error | undefined
 
-/** `undefined` if there is no store, or if it cannot be read; other checks report that. */
+/** Returns `undefined` if there is no store or if it cannot be read; other checks report that. */
 export async function readIfPossible<T>(
   store: CheckedStore,
   read: (store: Store) => T | Promise<T>,
@@ -49,7 +49,7 @@ export async function checkNames(checked: CheckedNames) {
   const withheld = new Set<string>()
   try {
     if (store instanceof Error) throw store
-    if (store === undefined) return { withheld, checks: await checkIdle(checked, undefined) }
+    if (store === undefined) return { withheld, checks: await checkUnusedNames(checked, undefined) }
     const found: Check[] = []
     const sources = Object.fromEntries(await knownSources(Object.entries(config.sources), store))
     for (const [key, options] of Object.entries(sources)) {
@@ -57,14 +57,14 @@ export async function checkNames(checked: CheckedNames) {
       if (checks.some(({ level }) => level === 'fail')) withheld.add(key)
       found.push(...checks)
     }
-    return { withheld, checks: [...found, ...(await checkIdle(checked, store))] }
+    return { withheld, checks: [...found, ...(await checkUnusedNames(checked, store))] }
   } catch (error) {
     const text = `The pins of sources cannot be read: ${messageOf(error)}`
-    return { withheld, checks: [warn('source', text, 'See the store above.')] }
+    return { withheld, checks: [warn('source', text, 'See the store check above.')] }
   }
 }
 
-async function checkIdle(
+async function checkUnusedNames(
   { config, tools: own, clock }: CheckedNames,
   store: Store | undefined,
 ): Promise<readonly Check[]> {
@@ -78,10 +78,10 @@ async function checkIdle(
     webhooks: toWebhooks(config),
   }
   const keys = store === undefined ? undefined : await keysIn(store)
-  const things = { tools, sources, unread, keys }
+  const known = { tools, sources, unread, keys }
   return [
-    ...findUnusedNames(written, things).map((text) => warn('names', text, 'Correct the name, or remove it.')),
-    ...findClosedEntries(written, things, clock.nowMs()).map((text) =>
+    ...findUnusedNames(written, known).map((text) => warn('names', text, 'Correct the name, or remove it.')),
+    ...findClosedEntries(written, known, clock.nowMs()).map((text) =>
       warn('keys', text, 'Until then this entry lets the key see no tool.'),
     ),
   ]
@@ -107,15 +107,15 @@ async function checkSource(
     return [
       warn(
         'source',
-        `${key}: none of its tools are known yet, so it cannot be checked what ${overrides.map(({ where }) => `\`${where}\``).join(', ')} is for.`,
-        'See collet sources while the server runs.',
+        `${key}: none of its tools are known yet, so ${overrides.map(({ where }) => `\`${where}\``).join(', ')} cannot be checked.`,
+        'Start the server, then run: collet sources',
       ),
     ]
   const others = new Map<string, ReadonlySet<string>>()
   for (const other of new Set(overrides.flatMap(({ sharedWith = [] }) => sharedWith))) {
-    const { pins: theirs } = await store.pins.read(other)
-    const names = servedTools(other, sources[other] ?? options, theirs).flatMap((tool) => tool.names)
-    if (theirs.length > 0) others.set(other, new Set(names))
+    const { pins: otherPins } = await store.pins.read(other)
+    const names = servedTools(other, sources[other] ?? options, otherPins).flatMap((tool) => tool.names)
+    if (otherPins.length > 0) others.set(other, new Set(names))
   }
   const known = { native, tools, isRead: false, namesOf: (other: string) => others.get(other) }
   return idleOverrides(overrides, known).map(({ text, guards }) =>

@@ -6,13 +6,13 @@ import { type Check, type CheckedStore, ok, warn } from './check-names.ts'
 import { messageOf } from './output.ts'
 
 /**
- * The part of `collet doctor` that reads the store: whether it has API keys, which sources it holds, and what waits
- * for an operator (pins, approvals, ambiguous calls, webhook messages). A store that cannot be read gives no findings
+ * The part of `collet doctor` that reads the store: whether it has API keys, which sources it contains, and what waits
+ * for an operator (pins, approvals, ambiguous calls, webhook messages). A store that cannot be read returns no findings
  * here; the doctor's own store check reports it.
  */
 
 interface StoreContents {
-  /** Whether the store ever had a key: since then every caller needs a credential. */
+  /** Whether the store ever had a key; once it did, every caller needs a credential. */
   readonly hasKeys: boolean
   /** Number of served tools as last accepted, by source. */
   readonly imported: ReadonlyMap<string, number>
@@ -54,8 +54,8 @@ export async function readStoreContents(checked: CheckedContents): Promise<Store
       ],
     }
   } catch (error) {
-    const text = `It cannot be read: ${messageOf(error)}`
-    return { ...NOTHING, checks: [warn('store', text, 'See the store above.')] }
+    const text = `The store cannot be read: ${messageOf(error)}`
+    return { ...NOTHING, checks: [warn('store', text, 'See the store check above.')] }
   }
 }
 
@@ -75,7 +75,7 @@ async function countPins(store: Store) {
 
 function keysCheck(good: number): Check {
   if (good > 0) return ok('keys', `${countOf(good, 'good key')} in the store`)
-  const text = 'Every key in the store is revoked or expired, and callers need one'
+  const text = 'Every key in the store is revoked or expired, and callers need a valid key'
   return warn('keys', text, 'collet keys create makes one.')
 }
 
@@ -92,7 +92,7 @@ async function checkWaitingCalls(store: Store): Promise<readonly Check[]> {
   const { calls } = await store.list({ states: ['ambiguous'], limit: MAX_COUNTED })
   const parked = waitingChecks(approvals.length, 'call', 'approval', 'collet approvals list shows them.')
   if (calls.length === 0) return parked
-  const text = `Of ${countOf(calls.length, 'call')} it is unknown whether ${calls.length === 1 ? 'it' : 'they'} took effect`
+  const text = `It is unknown whether ${countOf(calls.length, 'call')} took effect`
   const advice =
     'collet calls --state ambiguous lists them, collet calls show prints the request, collet calls settle records what happened.'
   return [...parked, warn('calls', text, advice)]
@@ -114,7 +114,7 @@ function checkWebhooks({ webhooks, unclaimed }: Webhooks): readonly Check[] {
     return [
       warn(
         'hooks',
-        `The webhook ${name} ${state.join(' and ')}. Last it ${failure}`,
+        `The webhook ${name} ${state.join(' and ')}. Last failure: ${failure}`,
         `collet webhooks shows details, collet webhooks test ${name} tries it.`,
       ),
     ]

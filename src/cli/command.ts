@@ -5,7 +5,7 @@ import type { CliIo } from './io.ts'
 import type { Output } from './output.ts'
 
 /**
- * What a command is: its name, help, arguments, options and exit codes, and the parser of its command line. Every
+ * Defines what a command has: its name, help, arguments, options and exit codes, and the parser of its command line. Every
  * module in `commands` defines its commands with `defineCommand`, and `run.ts` runs them. Invariant: a command reads
  * only options that it declares, and each value is checked when it is read.
  */
@@ -39,26 +39,26 @@ export function parseArguments(command: Command, argv: readonly string[]) {
   const values = new Map<string, string[]>()
   const flags = new Set<string>()
   const positionals: string[] = []
-  let dashes: number | undefined
+  let dashIndex: number | undefined
   for (const token of tokens) {
     if (token.kind === 'positional') positionals.push(showDash(token.value))
-    if (token.kind === 'option-terminator') dashes = positionals.length
+    if (token.kind === 'option-terminator') dashIndex = positionals.length
     if (token.kind === 'option') readOption(token, specs, values, flags)
   }
   const help = flags.has('help')
   if (!help) checkPositionals(command, positionals, specs.keys())
-  return { args: new Arguments(positionals, values, flags, dashes), help, json: flags.has('json') }
+  return { args: new Arguments(positionals, values, flags, dashIndex), help, json: flags.has('json') }
 }
 
-/** Writes out the value of an option that may be given without one: `--from --yes` is `--from=all --yes`. */
+/** Adds the value of an option that may be given without one: `--from --yes` is `--from=all --yes`. */
 function withValues(argv: readonly string[], specs: ReadonlyMap<string, OptionSpec>): readonly string[] {
-  const dashes = argv.indexOf('--')
+  const dashIndex = argv.indexOf('--')
   return argv.map((word, index) => {
-    const otherwise = specs.get(word.replace(/^--/, ''))?.otherwise
-    const isOption = word.startsWith('--') && (dashes === -1 || index < dashes)
-    if (!isOption || otherwise === undefined) return word
+    const bareValue = specs.get(word.replace(/^--/, ''))?.bareValue
+    const isOption = word.startsWith('--') && (dashIndex === -1 || index < dashIndex)
+    if (!isOption || bareValue === undefined) return word
     const next = argv[index + 1]
-    return next === undefined || next.startsWith('-') ? `${word}=${otherwise}` : word
+    return next === undefined || next.startsWith('-') ? `${word}=${bareValue}` : word
   })
 }
 
@@ -92,7 +92,7 @@ function readOption(
   values.set(name, [...given, showDash(value)])
 }
 
-/** No argument of a process can contain this character. */
+/** A character that no process argument can contain. */
 const MARK = '\0'
 
 /** Ids may begin with a dash, and there are no groups of short options: `-x` is an option, `-xyz` is a word. */
@@ -127,7 +127,7 @@ function checkPositionals(
 }
 
 export interface PositionalSpec {
-  /** As the help shows it: `TOOL`. */
+  /** The name in the help: `TOOL`. */
   readonly name: string
   readonly optional?: true
   /** Takes all words that follow; only allowed for the last argument. */
@@ -150,7 +150,7 @@ export interface Command<Name extends string = string> {
   readonly positionals?: readonly PositionalSpec[]
   readonly options: OptionSpecs<Name>
   readonly examples: readonly string[]
-  /** For a command whose arguments and help follow the guidelines of another project. */
+  /** Set for a command whose arguments and help follow the guidelines of another project. */
   readonly rawArgs?: {
     readonly help: string
     run(argv: readonly string[], context: CommandContext): Promise<ExitCode>
@@ -192,7 +192,7 @@ export interface OptionSpec {
   readonly required?: true
   readonly many?: true
   /** The value if the option is given without one. */
-  readonly otherwise?: string
+  readonly bareValue?: string
   readonly help: string
 }
 
@@ -214,10 +214,10 @@ export class Arguments<Name extends string = string> {
     values: ReadonlyMap<string, readonly string[]>,
     flags: ReadonlySet<string>,
     /** Number of positionals before `--`. */
-    dashes?: number,
+    dashIndex?: number,
   ) {
     this.positionals = positionals
-    this.afterDashes = dashes === undefined ? undefined : positionals.slice(dashes)
+    this.afterDashes = dashIndex === undefined ? undefined : positionals.slice(dashIndex)
     this.#values = values
     this.#flags = flags
   }
@@ -254,7 +254,7 @@ export class Arguments<Name extends string = string> {
     return this.#read(name, expected, (text) => validDate(ISO_TIME.test(text) ? text : nowMs - spanOf(text)))
   }
 
-  /** The end of a term: a span from now (`90d`), or a time with its zone. */
+  /** An expiry time: a span from now (`90d`), or a time with its zone. */
   end(name: Name, nowMs: number): string | undefined {
     const expected = 'a span of time such as 12h or 90d, or a time with its zone such as 2027-01-31T00:00:00Z'
     return this.#read(name, expected, (text) =>
@@ -279,13 +279,13 @@ export class Arguments<Name extends string = string> {
   }
 }
 
-/** Only ISO 8601; `Date` alone accepts more. */
+/** Matches ISO 8601 only; `Date` alone accepts more. */
 const ISO_TIME = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:?\d{2})?)?$/
 const ZONED_TIME = /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:\d{2})$/
 const UNIT_MS = new Map(Object.entries({ s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }))
 const MAX_SPAN_MS = 10 * 366 * 86_400_000
 
-/** Milliseconds; `NaN` if the text is no span of time. */
+/** Returns milliseconds, or `NaN` if the text is not a span of time. */
 function spanOf(text: string): number {
   const [, amount = '', unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? []
   return Number(amount) * (UNIT_MS.get(unit) ?? Number.NaN)
@@ -301,7 +301,7 @@ function validDate(time: string | number): Date | undefined {
   return Number.isNaN(date.getTime()) ? undefined : date
 }
 
-/** An invalid command line. Ends with exit code 2 and a pointer to `--help`. */
+/** An invalid command line. It ends the command with exit code 2 and a pointer to `--help`. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }

@@ -9,23 +9,23 @@ import { CommandFailure, EXIT } from './command.ts'
 import { renderList } from './output.ts'
 
 /**
- * Resolves the beginning of an id, so that operators need not type whole ids. The frame of operator commands uses it
+ * Resolves the beginning of an id, so that operators need not type whole ids. `operator-command.ts` uses it
  * for positionals that declare an `id`. Invariant: a prefix that matches several ids is refused with a list, because
  * acting on the wrong one may be irreversible.
  */
 
-interface Named {
+interface KnownId {
   readonly id: string
-  /** Columns that distinguish it in a list. */
+  /** Columns that tell the ids apart in a list. */
   readonly about: readonly string[]
 }
 
 interface IdKind {
   /** The command that lists the ids: `collet calls`. */
   readonly listedBy: string
-  /** A name, which may be shorter than another one. If it begins no name, the server suggests others. */
+  /** Set if the ids are names. A text that begins no name is sent unchanged, and the server suggests similar names. */
   readonly isName?: true
-  find(client: AdminClient, typed: string): Promise<readonly Named[]>
+  find(client: AdminClient, typed: string): Promise<readonly KnownId[]>
 }
 
 const MAX_APPROVALS = 1_000
@@ -85,20 +85,20 @@ export type IdNoun = keyof typeof KINDS
 const MAX_SHOWN = 10
 
 /** No id is shorter, so a text of this length is a whole id and needs no look-up. */
-const MIN_WHOLE = 22
+const MIN_ID_LENGTH = 22
 
 export async function resolveId(noun: IdNoun, typed: string, client: AdminClient): Promise<string> {
   const { find, listedBy, isName }: IdKind = KINDS[noun]
-  if (isName !== true && typed.length >= MIN_WHOLE) return typed
+  if (isName !== true && typed.length >= MIN_ID_LENGTH) return typed
   const known = await find(client, typed)
   if (isName === true && !known.some(({ id }) => id.startsWith(typed))) return typed
   return resolvePrefix(typed, known, { noun, listedBy })
 }
 
-/** The only id that begins like this. */
+/** Returns the only id that begins with the typed text. */
 export function resolvePrefix(
   typed: string,
-  known: readonly Named[],
+  known: readonly KnownId[],
   { noun, listedBy }: { readonly noun: string; readonly listedBy: string },
 ): string {
   const matches = known.filter(({ id }) => id.startsWith(typed))

@@ -8,19 +8,19 @@ import { type CommandContext, UsageError } from './command.ts'
  */
 
 /**
- * Asks on a terminal. Only "yes" is a yes; with `default: 'yes'` an empty line is one too. Without a terminal, or if
- * the input ends, the answer is no.
+ * Asks on a terminal. Only "y" and "yes" count as yes; with `default: 'yes'` an empty line does too. Without a
+ * terminal, or if the input ends, the answer is no.
  */
 export async function confirm(
   context: CommandContext,
   question: string,
-  { default: otherwise = 'no' }: { readonly default?: 'yes' | 'no' } = {},
+  { default: emptyAnswer = 'no' }: { readonly default?: 'yes' | 'no' } = {},
 ): Promise<boolean> {
-  const answer = await askLine(context, `${question} ${otherwise === 'yes' ? '[Y/n]' : '[y/N]'}`)
-  return answer !== undefined && (answer === '' ? otherwise === 'yes' : /^y(?:es)?$/i.test(answer))
+  const answer = await askLine(context, `${question} ${emptyAnswer === 'yes' ? '[Y/n]' : '[y/N]'}`)
+  return answer !== undefined && (answer === '' ? emptyAnswer === 'yes' : /^y(?:es)?$/i.test(answer))
 }
 
-/** One line typed on a terminal, trimmed; `undefined` without a terminal or when the input ends. */
+/** Returns one line typed on a terminal, trimmed; `undefined` without a terminal or when the input ends. */
 export async function askLine(
   { stdin, output }: CommandContext,
   question: string,
@@ -33,7 +33,7 @@ export async function askLine(
 
 type Stdin = CommandContext['stdin']
 
-/** One iterator per stdin: leaving a loop over stdin would close it, and there may be another question. */
+/** There is one iterator per stdin, because leaving a loop over stdin would close it, and there may be another question. */
 const READERS = new WeakMap<Stdin, AsyncIterator<string | Uint8Array>>()
 
 async function nextChunk(stdin: Stdin): Promise<string | Uint8Array | undefined> {

@@ -20,7 +20,7 @@ import type { TextStream } from './output.ts'
  */
 
 export interface StoreAccess {
-  /** With an absolute path. */
+  /** The store's URL, with an absolute path. */
   readonly url: string
   readonly dataFolder: string
   readonly masterKey: Uint8Array | undefined
@@ -76,7 +76,7 @@ export interface Services {
 
 /** A server in a child process, for `serve --watch`. */
 export interface ServerProcess {
-  /** Exit code; never rejects. */
+  /** Resolves with the exit code; never rejects. */
   readonly ended: Promise<number>
   stop(): void
   kill(): void
@@ -93,8 +93,8 @@ export interface WorkerReady
   extends Pick<RunningServer, 'url' | 'startTokenFile' | 'consoleUrl' | 'signInUrl' | 'isKeyed' | 'warnings'>,
     ServedCounts {}
 
-export interface WorkerBegin {
-  /** Counted from 1. */
+export interface WorkerStart {
+  /** The worker's number, counted from 1. */
   readonly index: number
   readonly startToken: Secret
   /** The port of the other workers; absent for the first. */
@@ -103,7 +103,7 @@ export interface WorkerBegin {
 
 /** One of several processes that form one server, for `serve --workers`. */
 export interface WorkerProcess extends ServerProcess {
-  /** `undefined` if the process ends before it serves. */
+  /** Resolves with `undefined` if the process ends before it serves. */
   readonly ready: Promise<WorkerReady | undefined>
   stop(by?: StopRequester): void
   reload(): void
@@ -111,7 +111,7 @@ export interface WorkerProcess extends ServerProcess {
 
 /** A worker's connection to the process that started it. */
 export interface WorkerSide extends WorkerShare {
-  /** Counted from 1. */
+  /** The worker's number, counted from 1. */
   readonly index: number
   /** The port of the other workers; absent for the first. */
   readonly port: number | undefined
@@ -137,14 +137,14 @@ export interface CliIo {
   readonly workingFolder: string
   /** The words with which another program starts this one from any folder. */
   readonly program: readonly string[]
-  /** What a person types here to run it: `./collet`, `npx collet`. */
+  /** What a person types in this folder to run this program: `./collet`, `npx collet`. */
   readonly command: string
   /** The user at the terminal, for the journal. */
   readonly userName: string
   readonly clock: Clock
   readonly services: Services
   readonly onStop: Subscribe<StopRequester>
-  /** The config is to be read again: SIGHUP without a terminal. */
+  /** Requests to reload the config: SIGHUP without a terminal. */
   readonly onReload: Subscribe<void>
   /** Unhandled rejections, which then do not end the process. */
   readonly onStrayRejection: Subscribe<unknown>
@@ -156,7 +156,7 @@ export interface CliIo {
   /** Starts `collet` again in a child process with these arguments. */
   startProcess(args: readonly string[]): ServerProcess
   /** Starts `collet` again with the current arguments, on the same port. */
-  startWorker(begin: WorkerBegin): WorkerProcess
+  startWorker(start: WorkerStart): WorkerProcess
   readonly worker?: WorkerSide | undefined
 }
 

@@ -60,15 +60,15 @@ const COLUMNS: Columns<ListedCall> = {
 const FILTER_OPTIONS = {
   tool: {
     value: 'NAME',
-    help: 'Only calls of this tool, in any spelling; Name@1.0.0 for one version, Gmail.* for all that begin so.',
+    help: 'Only calls to this tool, in any spelling; Name@1.0.0 for one version, Gmail.* for all tools that begin with Gmail.',
   },
-  principal: { value: 'P', help: 'Only calls of this principal, like key:alice.' },
-  tenant: { value: 'T', help: 'Only calls of this tenant.' },
+  principal: { value: 'P', help: 'Only calls from this principal, such as key:alice.' },
+  tenant: { value: 'T', help: 'Only calls from this tenant.' },
   since: {
     value: 'TIME',
-    help: 'Only calls since then: 2026-01-31, 2026-01-31T10:00:00Z, or ago: 30m, 12h, 7d.',
+    help: 'Only calls from this time on: 2026-01-31, 2026-01-31T10:00:00Z, or an age: 30m, 12h, 7d.',
   },
-  until: { value: 'TIME', help: 'Only calls before then.' },
+  until: { value: 'TIME', help: 'Only calls before this time.' },
 } as const satisfies OptionSpecs
 
 type ListOption = keyof typeof FILTER_OPTIONS | 'state' | 'slow' | 'quick' | 'limit' | 'follow' | AdminOption
@@ -81,11 +81,11 @@ export const calls = defineCommand<ListOption>({
     ...FILTER_OPTIONS,
     state: {
       value: 'S',
-      help: `Only calls in this state, or in several with commas: ${CALL_STATES.join(', ')}; error is failed, released and ambiguous; rejected lists requests that were turned down before a call was recorded.`,
+      help: `Only calls in this state, or in several separated by commas: ${CALL_STATES.join(', ')}; error is failed, released and ambiguous; rejected lists requests that were turned down before a call was recorded.`,
     },
     slow: {
       value: 'MS',
-      help: 'Only calls whose tool ran for at least MS milliseconds, or has been running for so long.',
+      help: 'Only calls whose tool ran for at least MS milliseconds, or has been running for that long.',
     },
     quick: {
       value: 'MS',
@@ -107,7 +107,7 @@ export const calls = defineCommand<ListOption>({
     const limit = args.integer('limit', { min: 1, max: MAX_CALLS }) ?? DEFAULT_LIMIT
     const filter = await readFilter(args, context)
     if (filter.state === REJECTED) return await listRejected(filter, limit, args, context)
-    const found = await output.during('Looking at calls', findCalls(filter, limit, args, context))
+    const found = await output.during('Reading calls', findCalls(filter, limit, args, context))
     printRows(found, { columns: COLUMNS, empty: 'No call matches.' }, context)
   },
 })
@@ -153,17 +153,17 @@ async function resolveToolName(
   const [, version = ''] = /(@[^@]+)$/.exec(text) ?? []
   if (found !== undefined) return found.parts.base + version
   const problem = selectorProblem(text, { tools, sources, toolsets: NO_TOOLSETS })
-  const isSpelled = tools.some(({ parts }) => spelledTool(parts.base) === spelledTool(text))
-  if (problem !== undefined && !isSpelled) context.output.warn(`--tool: ${cleanText(problem)}`)
+  const isKnownSpelling = tools.some(({ parts }) => spelledTool(parts.base) === spelledTool(text))
+  if (problem !== undefined && !isKnownSpelling) context.output.warn(`--tool: ${cleanText(problem)}`)
   return text
 }
 
 /** Refuses unknown states here, like every other invalid choice. */
-function readStates(asked: string | undefined): string | undefined {
-  const unknown = asked?.split(',').find((word) => !STATE_WORDS.has(word))
-  if (unknown === undefined) return asked
+function readStates(text: string | undefined): string | undefined {
+  const unknown = text?.split(',').find((word) => !STATE_WORDS.has(word))
+  if (unknown === undefined) return text
   throw new UsageError(
-    `--state expects one or several of ${[...STATE_WORDS.keys()].join(', ')}, with commas; got "${unknown}".`,
+    `--state expects one or several of ${[...STATE_WORDS.keys()].join(', ')}, separated by commas; got "${unknown}".`,
   )
 }
 

@@ -15,7 +15,7 @@ import { createWorkers, joinWorkers } from './workers.ts'
  * signals of `process`.
  */
 
-/** The process exits this long after its command, even if something still runs. */
+/** The process exits this long after its command has ended, even if something still runs. */
 const EXIT_DELAY_MS = 2_000
 /** Listeners that reload the config on SIGHUP; without one the signal stops the process. */
 const reloaders = new Set<() => void>()
@@ -51,7 +51,7 @@ const io: CliIo = {
   onReload,
 }
 
-// The reader of a pipe may stop early (`collet journal | head`), which is no failure. A closed terminal (EIO) accepts
+// The reader of a pipe may stop early (`collet journal | head`), which is not a failure. A closed terminal (EIO) accepts
 // no more text; the command still finishes.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error) => {
@@ -62,7 +62,7 @@ for (const stream of [process.stdout, process.stderr]) {
 }
 
 process.exitCode = await runCli(process.argv.slice(2), io)
-// An answered question leaves stdin open.
+// Asking a question leaves stdin open.
 if (process.stdin.isTTY) process.stdin.unref()
 setTimeout(() => process.exit(), EXIT_DELAY_MS).unref()
 
@@ -106,7 +106,7 @@ function onReload(listener: () => void): () => void {
   }
 }
 
-/** Ctrl-C and a closed terminal signal workers directly too; they wait for the request of their parent. */
+/** Ctrl-C and a closed terminal signal workers directly too; they wait for the request from their parent. */
 function onStopOf({ stopped }: WorkerSide): CliIo['onStop'] {
   return (listener) => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => undefined)
@@ -115,7 +115,7 @@ function onStopOf({ stopped }: WorkerSide): CliIo['onStop'] {
   }
 }
 
-/** In its own process group: Ctrl-C reaches the parent only, which passes it on once. */
+/** The child has its own process group, so Ctrl-C reaches only the parent, which passes it on once. */
 function startProcess(args: readonly string[]): ServerProcess {
   const [file = '', ...own] = ownProgram()
   const child = spawn(file, [...own, ...args], {
@@ -133,7 +133,7 @@ const OPENERS: Readonly<Partial<Record<NodeJS.Platform, readonly string[]>>> = {
   win32: ['rundll32', 'url.dll,FileProtocolHandler'],
 }
 
-/** A missing browser is no failure: the address is also printed. */
+/** A missing browser is not a failure: the address is also printed. */
 function openBrowser(url: string): void {
   const [file = '', ...args] = OPENERS[process.platform] ?? ['xdg-open']
   const child = spawn(file, [...args, url], { stdio: 'ignore', detached: true })

@@ -1,12 +1,12 @@
 import type { AnswerOf, Operation } from '#admin-api/operation'
 import { cleanJson } from '#kernel/base/json'
-import type { AdminClient, AdminSending } from './admin-client.ts'
+import type { AdminClient, RequestParts } from './admin-client.ts'
 import type { Arguments, Command, CommandContext, ExitCode, OptionSpecs, PositionalSpec } from './command.ts'
 import { type IdNoun, resolveId } from './id-prefix.ts'
 import { type Output, renderTable } from './output.ts'
 
 /**
- * Commands on the admin API as tables: an operation, what is sent, and how its answer is printed. One frame resolves
+ * Commands on the admin API as tables: an operation, what is sent, and how its answer is printed. `toCommand` resolves
  * ids from their beginning, sends the request to a server or to the store, and prints the answer. The modules of
  * `commands` on approvals, calls, keys, pins, secrets, sources and usage declare their commands with it. Invariant:
  * `--json` prints the answer in the spelling of the admin API.
@@ -21,16 +21,16 @@ type ArgumentsOf<Options extends OptionSpecs> = Arguments<keyof Options & string
 
 interface OperatorTable<Options extends OptionSpecs, Declared extends Operation>
   extends Pick<Command, 'name' | 'summary' | 'details' | 'examples'> {
-  /** The first one is the parameter of the operation's path; with `id` it may be abbreviated. */
+  /** The first positional is the path parameter of the operation; with `id` it may be abbreviated. */
   readonly positionals?: readonly (PositionalSpec & { readonly id?: IdNoun })[]
   readonly options: Options
   readonly operation: Declared
   client(args: ArgumentsOf<Options>, context: CommandContext): AdminClient | Promise<AdminClient>
-  /** What is sent besides the parameter of the path. */
-  sent?(args: ArgumentsOf<Options>, context: CommandContext): AdminSending | Promise<AdminSending>
+  /** Returns what is sent besides the path parameter. */
+  sent?(args: ArgumentsOf<Options>, context: CommandContext): RequestParts | Promise<RequestParts>
   /** Shown on a terminal while the answer is awaited. */
   readonly waiting?: string
-  /** Notes on stderr after the data, also with `--json`. */
+  /** Prints notes on stderr after the data, also with `--json`. */
   note?(answer: AnswerOf<Declared>, printing: Printing<Options>): void
   exit?(answer: AnswerOf<Declared>): ExitCode
 }
@@ -41,17 +41,17 @@ interface Printing<Options extends OptionSpecs> {
   readonly output: Output
 }
 
-interface ActTable<Options extends OptionSpecs, Declared extends Operation>
+interface ActionTable<Options extends OptionSpecs, Declared extends Operation>
   extends OperatorTable<Options, Declared> {
   /** The part of the answer that `--json` prints. Default: all of it. */
   json?(answer: AnswerOf<Declared>, args: ArgumentsOf<Options>): object
-  /** Lines for people; without `--json` only. */
+  /** Prints lines for people; not called with `--json`. */
   print(answer: AnswerOf<Declared>, printing: Printing<Options>): void
 }
 
 /** A command that shows one thing or changes something. */
 export function operatorCommand<const Options extends OptionSpecs, Declared extends Operation>(
-  table: ActTable<Options, Declared>,
+  table: ActionTable<Options, Declared>,
 ): Command<keyof Options & string> {
   return toCommand(table, (answer, printing) => {
     const { args, context, output } = printing
@@ -84,12 +84,12 @@ interface RowsTable<Row> {
   readonly columns: Columns<Row>
   readonly empty: string
   /** Cuts the last column at the width of the terminal. */
-  readonly isCut?: true
+  readonly fitsTerminal?: true
 }
 
 export function printRows<Row extends object>(
   rows: readonly Row[],
-  { columns, empty, isCut }: RowsTable<Row>,
+  { columns, empty, fitsTerminal }: RowsTable<Row>,
   context: CommandContext,
 ): void {
   const { output, json } = context
@@ -97,7 +97,8 @@ export function printRows<Row extends object>(
   else if (rows.length === 0) output.note(empty)
   else {
     const cells = rows.map((row) => Object.values(columns).map((cell) => String(cell(row, context) ?? '-')))
-    for (const line of renderTable(Object.keys(columns), cells, isCut && output.width)) output.data(line)
+    for (const line of renderTable(Object.keys(columns), cells, fitsTerminal && output.width))
+      output.data(line)
   }
 }
 
@@ -110,12 +111,12 @@ function toCommand<Options extends OptionSpecs, Declared extends Operation>(
     ...table,
     async run(args, context) {
       const { output } = context
-      const sending = (await table.sent?.(args, context)) ?? {}
+      const parts = (await table.sent?.(args, context)) ?? {}
       const client = await table.client(args, context)
       const [typed = ''] = args.positionals
       const noun = positionals[0]?.id
       const id = noun === undefined ? typed : await resolveId(noun, typed, client)
-      const asking = client.ask(operation, { id, ...sending })
+      const asking = client.ask(operation, { id, ...parts })
       const answer = await (waiting === undefined ? asking : output.during(waiting, asking))
       const printing = { args, context, output }
       print(answer, printing)

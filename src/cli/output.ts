@@ -3,14 +3,14 @@ import { cleanJson, cleanText } from '#kernel/base/json'
 
 /**
  * Everything the CLI prints. Data goes to stdout, everything else to stderr; colours, spinners and progress bars
- * appear only on a terminal. Invariant: text that is not ours has its control characters escaped, and JSON spells its
+ * appear only on a terminal. Invariant: control characters in text from outside are escaped, and JSON spells its
  * member names as the admin API does.
  */
 
 const GAP = '  '
 const MIN_LAST_WIDTH = 20
 
-/** Aligned columns. Only the last column is cut, and only if a width is given. */
+/** Aligns columns. Only the last column is truncated, and only if a width is given. */
 export function renderTable(
   headings: readonly string[],
   rows: readonly (readonly string[])[],
@@ -30,7 +30,7 @@ export function renderTable(
   })
 }
 
-/** Aligned columns without headings, indented. */
+/** Aligns columns without headings, and indents them. */
 export function renderList(rows: readonly (readonly string[])[]): string[] {
   const headings = (rows[0] ?? []).map(() => '')
   return renderTable(headings, rows)
@@ -46,7 +46,7 @@ function lengthOf(text: string): number {
   return stripVTControlCharacters(text).length
 }
 
-/** One line for each fact that has a text. */
+/** Returns one line for each fact that has a text. */
 export function labelledLines(facts: readonly (readonly [string, string | null | undefined])[]): string[] {
   return facts.flatMap(([label, text]) => (text ? [`${label.padEnd(12)}${cleanText(text)}`] : []))
 }
@@ -178,9 +178,9 @@ export class Output {
       const mark = FRAMES[frame % FRAMES.length] ?? ''
       frame += 1
       const seconds = Math.floor((frame * FRAME_MS) / 1000)
-      const since = seconds === 0 ? '' : ` ${seconds} s`
+      const elapsed = seconds === 0 ? '' : ` ${seconds} s`
       this.#isBusy = true
-      this.#stderr.write(`${CLEAR_LINE}${this.#paint(this.#stderr, 'cyan', mark)} ${text}${since}`)
+      this.#stderr.write(`${CLEAR_LINE}${this.#paint(this.#stderr, 'cyan', mark)} ${text}${elapsed}`)
     }, FRAME_MS)
     try {
       return await work
@@ -202,9 +202,9 @@ export class Output {
         const line = isTerminal
           ? `${CLEAR_LINE}${this.#paint(stream, 'cyan', barOf(share))} ${text}`
           : `${tenth * 10} % ${text}\n`
-        const what = isTerminal ? line : String(tenth)
-        if (what === shown) return
-        shown = what
+        const progress = isTerminal ? line : String(tenth)
+        if (progress === shown) return
+        shown = progress
         stream.write(line)
       },
       end: (): void => {

@@ -119,7 +119,7 @@ export async function loadCommands(): Promise<readonly Command[]> {
   return (await Promise.all([...MODULES.keys()].map(loadFamily))).flat()
 }
 
-/** `keys` → `keys create`, `keys rotate` …; none for a word that begins no command. */
+/** `keys` → `keys create`, `keys rotate` …; none if no command begins with the word. */
 async function loadFamily(word: string | undefined): Promise<readonly Command[]> {
   const load = MODULES.get(word ?? '')
   return load === undefined ? [] : (await load()).COMMANDS.filter(({ name }) => name.split(' ')[0] === word)
@@ -132,7 +132,7 @@ function findCommand(family: readonly Command[], words: readonly string[]): Comm
     .sort((left, right) => right.name.length - left.name.length)[0]
 }
 
-/** Handles words that are no command: prints help, or suggests the nearest command. */
+/** Handles words that are not a command: prints help, or suggests the nearest command. */
 async function overview(
   [first, ...rest]: readonly string[],
   family: readonly Command[],

@@ -31,7 +31,7 @@ export const DEFAULT_URL = 'http://127.0.0.1:4100'
 
 /** Options of client commands: the server and the credential. */
 export const SERVER_OPTIONS = {
-  url: { value: 'U', help: 'Server to talk to. Default: COLLET_URL, or the address of the config.' },
+  url: { value: 'U', help: 'Server to talk to. Default: COLLET_URL, or the address in the config.' },
   config: CONFIG_OPTION,
   key: {
     value: 'K',
@@ -46,7 +46,7 @@ export interface ServerAddress {
   readonly url: string
   /** What named the address, for messages: `--url`, `the address in collet.config.ts` … */
   readonly from: string
-  /** From the config. Commands on this machine use an address that the certificate does not contain. */
+  /** The server's certificate, from the config: commands on this machine use an address that it does not contain. */
   readonly certificate?: string
 }
 
@@ -58,7 +58,7 @@ export async function findServer(
   given: Arguments<'url' | 'config'>,
   context: CommandContext,
 ): Promise<ServerAddress> {
-  // A command without `--store` has no such argument.
+  // In a command without `--store` that argument is always absent.
   const args: Arguments<'url' | 'config' | 'store'> = given
   const named = namedServer(args, context)
   if (named !== undefined && !isOwnHttps(named.url)) return named
@@ -96,10 +96,10 @@ function namedServer(args: Arguments<'url'>, { environment }: CommandContext): S
   return { url: url.href.replace(/\/+$/, ''), from }
 }
 
-/** A server on all addresses also listens here. */
+/** A server with one of these hosts also listens on 127.0.0.1. */
 const ANY_HOST: ReadonlySet<string> = new Set(['0.0.0.0', '::', 'localhost', '::1'])
 
-/** Without the port. */
+/** Returns the origin of the server, without its port. */
 function originOf({ host, tls }: Pick<Settings['server'], 'host' | 'tls'>): string {
   return `${tls === undefined ? 'http' : 'https'}://${ANY_HOST.has(host) ? '127.0.0.1' : host}`
 }
@@ -115,14 +115,14 @@ async function configuredServer(
   const [other, ...more] = ports
   if (!ports.includes(port) && other !== undefined && more.length === 0) {
     const running = runningAt(origin, other)
-    if (await isThere(running.url, services)) return running
+    if (await isListening(running.url, services)) return running
   }
   if (port === 0) return BY_DEFAULT
   return { url: `${origin}:${port}`, from: `the address in ${relative(workingFolder, file)}` }
 }
 
-/** Whether a server answers: a killed server leaves its start token behind. */
-export async function isThere(url: string, { fetch: ask }: Pick<Services, 'fetch'>): Promise<boolean> {
+/** Whether a server listens; only a refused connection means no. A killed server leaves its start token behind. */
+export async function isListening(url: string, { fetch: ask }: Pick<Services, 'fetch'>): Promise<boolean> {
   try {
     await (await ask(`${url}/health`, { signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) })).body?.cancel()
     return true
@@ -191,7 +191,7 @@ async function knownCertificate(tls: Settings['server']['tls']): Promise<Pick<Se
     const why = cause instanceof Error && 'code' in cause ? READ_PROBLEMS.get(cause.code) : undefined
     throw new CommandFailure(
       EXIT.usage,
-      `server.tls.cert: ${file} ${why ?? 'cannot be read'}. The server of this config is known by it. Run this as a user who may read it, or ask the server by the name in its certificate: --url https://…`,
+      `server.tls.cert: ${file} ${why ?? 'cannot be read'}. Commands recognize the server of this config by its certificate. Run this as a user who may read it, or ask the server by the name in its certificate: --url https://…`,
       { cause },
     )
   }
@@ -221,7 +221,7 @@ interface JsonRequest {
   readonly credential: string | undefined
   readonly body?: JsonObject
   /** Called with the identity under which the server accepted the request. */
-  readonly onActing?: (principal: string) => void
+  readonly onIdentity?: (principal: string) => void
 }
 
 /** Sends one request and returns its JSON object; refusals become failures with the server's message. */
@@ -254,11 +254,11 @@ export async function* requestEvents(
   }
 }
 
-/** Characters of one event; enough for some thousand calls. */
+/** Maximum length of one event in characters; enough for several thousand calls. */
 export const MAX_EVENT_LENGTH = 16 * 1_024 * 1_024
 
 async function send(
-  { method, server, path, credential, body, onActing }: JsonRequest,
+  { method, server, path, credential, body, onIdentity }: JsonRequest,
   signal: AbortSignal,
   services: Fetchers,
 ): Promise<Response> {
@@ -275,8 +275,8 @@ async function send(
   }).catch((cause: unknown) => {
     throw new CommandFailure(EXIT.server, unreachable(server, cause), { cause })
   })
-  const acting = response.headers.get(ACTING_AS)
-  if (acting !== null) onActing?.(decodeURIComponent(acting))
+  const identity = response.headers.get(ACTING_AS)
+  if (identity !== null) onIdentity?.(decodeURIComponent(identity))
   return response
 }
 
@@ -305,7 +305,7 @@ export function unreachable(server: ServerAddress, cause: unknown): string {
 }
 
 export const NO_SERVER_THERE =
-  'Is the server running? "collet serve" starts the server of this folder. A command asks the server at --url, else at COLLET_URL, else at the address of the config.'
+  'Is the server running? "collet serve" starts the server of this folder. A command asks the server at --url, else at COLLET_URL, else at the address in the config.'
 
 const UNKNOWN_AUTHORITY =
   'Its certificate is from an authority that Node does not trust. Name the certificate file of that authority: NODE_EXTRA_CA_CERTS=ca.pem collet …'

@@ -33,7 +33,7 @@ export const CONFIG_OPTION = {
 
 /** Options that choose a store. */
 export const STORE_OPTIONS = {
-  store: { value: 'URL', help: `${KEPT_STORE_FORMS}. Default: the store of the config.` },
+  store: { value: 'URL', help: `${KEPT_STORE_FORMS}. Default: the store in the config.` },
   config: CONFIG_OPTION,
 } as const satisfies OptionSpecs
 
@@ -54,13 +54,13 @@ export async function storeAccess(args: StoreArguments, context: CommandContext)
       'The store is in memory, where only the running server can see it. Ask the server with --url.',
     )
   }
-  // Opening would create an empty database, whose empty answer would look true.
+  // Opening would create an empty database, whose empty answers would look correct.
   if (file !== undefined && !existsSync(file))
     throw problem(`There is no database at ${file}. Name the right one with --store or --config.`)
   return { url: store, dataFolder, ...decodeMasterKeys(context.environment) }
 }
 
-/** For a command that may be the first in a folder: creates the database, and a config if there is neither. */
+/** Creates the database, and a config if there is none, for a command that may be the first in a folder. */
 export async function ensureStore(args: StoreArguments, context: CommandContext): Promise<void> {
   const made = await makeStore(args, context)
   if (made.length > 0) context.output.note(`Created ${made.join(' and ')}.`)
@@ -167,7 +167,7 @@ export async function loadSettings(
   return toSettings({ ...(await loadProject(named, context, load)), flags, environment, workingFolder })
 }
 
-/** A problem in one line, its file relative to the working folder. */
+/** Describes a problem in one line, with its file relative to the working folder. */
 export function problemText({ file, where, message }: ConfigProblem, workingFolder: string): string {
   const place = file === undefined ? undefined : shorter(relative(workingFolder, file), file)
   return cleanText([place, where, message].filter(Boolean).join(': '))

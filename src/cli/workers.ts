@@ -2,7 +2,7 @@ import cluster, { type Worker } from 'node:cluster'
 import { Secret } from '#kernel/base/secret'
 import type { ShownMetrics } from '#server/telemetry/metrics-routes'
 import { EXIT } from './command.ts'
-import type { StopRequester, WorkerBegin, WorkerProcess, WorkerReady, WorkerSide } from './io.ts'
+import type { StopRequester, WorkerProcess, WorkerReady, WorkerSide, WorkerStart } from './io.ts'
 
 /**
  * Worker processes of `serve --workers`: the parent's side (`createWorkers`) and the child's side (`joinWorkers`),
@@ -10,14 +10,14 @@ import type { StopRequester, WorkerBegin, WorkerProcess, WorkerReady, WorkerSide
  * share one port, and metrics of any worker include all of them.
  */
 
-interface Begin extends Omit<WorkerBegin, 'startToken'> {
+interface BeginMessage extends Omit<WorkerStart, 'startToken'> {
   readonly kind: 'begin'
   readonly startToken: string
 }
 
 /** Messages from the parent to a worker. */
 type ToWorker =
-  | Begin
+  | BeginMessage
   | { readonly kind: 'stop'; readonly by: StopRequester }
   | { readonly kind: 'measure'; readonly id: number }
   | { readonly kind: 'gathered'; readonly id: number; readonly texts: readonly WorkerText[] }
@@ -31,25 +31,25 @@ type FromWorker =
 type WorkerText = readonly [index: number, text: string]
 
 /** A worker that does not answer in time is left out of the metrics. */
-const MEASURE_MS = 2_000
+const METRICS_TIMEOUT_MS = 2_000
 
 /** Starts workers; they share one port, and each can ask for the metrics of all. */
-export function createWorkers(): (begin: WorkerBegin) => WorkerProcess {
+export function createWorkers(): (start: WorkerStart) => WorkerProcess {
   const living = new Map<number, Worker>()
-  let asked = 0
+  let lastRequestId = 0
   const measured = new Map<number, (from: number, text: string) => void>()
 
   /** Collects the metrics of every worker. */
   const gather = async (): Promise<readonly WorkerText[]> => {
-    asked += 1
-    const id = asked
+    lastRequestId += 1
+    const id = lastRequestId
     const texts = new Map<number, string>()
-    const waited = [...living.keys()]
+    const expected = [...living.keys()]
     const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, MEASURE_MS)
+    const timer = setTimeout(resolve, METRICS_TIMEOUT_MS)
     measured.set(id, (from, text) => {
       texts.set(from, text)
-      if (waited.every((index) => texts.has(index))) resolve()
+      if (expected.every((index) => texts.has(index))) resolve()
     })
     for (const worker of living.values()) sendTo(worker, { kind: 'measure', id })
     await promise
@@ -88,19 +88,19 @@ export function createWorkers(): (begin: WorkerBegin) => WorkerProcess {
   }
 }
 
-/** A worker that is ending receives no more messages. */
+/** Sends a message; a worker that is ending receives none. */
 function sendTo(worker: Worker, message: ToWorker): void {
   if (worker.isConnected()) worker.send(message, () => undefined)
 }
 
-/** The worker's side; `undefined` in a process that is no worker. */
+/** The worker's side; `undefined` in a process that is not a worker. */
 export async function joinWorkers(): Promise<WorkerSide | undefined> {
   if (!cluster.isWorker) return undefined
-  const begin = Promise.withResolvers<Begin>()
+  const begin = Promise.withResolvers<BeginMessage>()
   const stopped = Promise.withResolvers<StopRequester>()
   const gathered = new Map<number, (texts: readonly WorkerText[]) => void>()
   let own: ShownMetrics | undefined
-  let asked = 0
+  let lastRequestId = 0
   process.on('message', (message: ToWorker) => {
     if (message.kind === 'begin') begin.resolve(message)
     else if (message.kind === 'stop') stopped.resolve(message.by)
@@ -120,8 +120,8 @@ export async function joinWorkers(): Promise<WorkerSide | undefined> {
       own = metrics
       return {
         async render() {
-          asked += 1
-          const id = asked
+          lastRequestId += 1
+          const id = lastRequestId
           const { contentType } = await metrics.render()
           const { promise, resolve } = Promise.withResolvers<readonly WorkerText[]>()
           gathered.set(id, resolve)

@@ -10,11 +10,11 @@ import { isNewest, NEWEST } from './upgrade.ts'
  */
 
 interface SchemaCheckOptions {
-  /** Published definitions have none (OTC-34, OTC-36); those of authored schemas are inlined. */
+  /** Whether references are allowed: published definitions have none (OTC-34, OTC-36), and authored ones are inlined. */
   readonly references: 'allowed' | 'forbidden'
 }
 
-/** Keywords of other dialects, and what 2020-12 has instead. */
+/** Keywords from other dialects, and how to write them in 2020-12. */
 const FOREIGN: ReadonlyMap<string, string> = new Map([
   ['nullable', 'Add "null" to `type`: `"type": ["string", "null"]`.'],
   ['id', 'Remove it; 2020-12 calls it `$id`.'],

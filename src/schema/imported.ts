@@ -17,19 +17,19 @@ import { upgradeSchema } from './upgrade.ts'
 /** The schema that callers see, and the one that values are checked against. */
 export interface ImportedSchema {
   readonly schema: JsonObject
-  /** Made at the first call: few of many imported tools are ever called. */
+  /** Made at the first call, because few of many imported tools are ever called. */
   readonly enforced: () => JsonObject
 }
 
-/** Larger than any schema in thousands of public definitions, and read in less than a tenth of a second. */
+/** Limits above every schema in thousands of public definitions; a schema at them is read in less than 0.1 s. */
 const MAX_VALUES = 50_000
 const MAX_CHARACTERS = 4_000_000
 const MAX_LEVELS = 200
 
-/** Tried in turn if a schema is too large to be written out whole: a shallow one still names the parameters. */
+/** Depths that are tried in turn if a schema is too large to be written out whole: a shallow one still names the parameters. */
 const DEPTHS = [Number.POSITIVE_INFINITY, 12, 8, 6, 5, 4, 3, 2] as const
 
-/** Characters that are published: models read lists tool by tool, and need inputs before the call but not outputs. */
+/** Maximum number of published characters: models read lists tool by tool, and need inputs before the call but not outputs. */
 const MAX_SHOWN = { input: 65_536, output: 8_192 } as const
 
 export function readImportedSchema(
@@ -103,7 +103,7 @@ export function upgradeInput(written: JsonObject): JsonObject {
   return isJsonObject(relaxed) ? relaxed : schema
 }
 
-/** Where accepting more inside makes the whole accept less. */
+/** Keywords for which a schema that accepts more makes the whole accept less. */
 const NEGATING: ReadonlySet<string> = new Set(['not', 'if', 'contains'])
 
 function relaxRequired(schema: JsonValue, kept: ReadonlySet<string>): JsonValue {
@@ -160,7 +160,7 @@ function hasNegatedReference(schema: JsonValue, isNegated = false): boolean {
   )
 }
 
-/** Values of upstreams are parsed JSON. */
+/** Values from upstreams are parsed JSON, so an object is enough to be a schema. */
 function isSchema(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -167,7 +167,7 @@ describe('inlineSchema', () => {
         $ref,
       ).toEqual([
         expect.stringContaining(
-          `input/properties/a/$ref: The reference ${JSON.stringify($ref)} leads to no schema`,
+          `input/properties/a/$ref: The reference ${JSON.stringify($ref)} does not lead to a schema`,
         ),
       ])
     }

@@ -116,7 +116,7 @@ function inline(schema: JsonValue, pointer: string, inlining: Inlining): JsonVal
   return Object.freeze(touched.size === 0 ? whole : loosenAround(whole, touched))
 }
 
-/** Any value, written as `{}` for models where cutting is allowed; otherwise a finding, once for each `subject`. */
+/** Returns `{}`, which accepts any value, if cutting is allowed; otherwise reports a finding, once for each `subject`. */
 function cut(
   inlining: Inlining,
   subject: JsonObject | 'size',
@@ -151,8 +151,8 @@ function follow(reference: JsonValue, pointer: string, inlining: Inlining): Json
   if (typeof target === 'boolean' || isJsonObject(target)) return inline(target, pointer, inlining)
   inlining.report(
     `${inlining.where}${pointer}`,
-    `The reference ${JSON.stringify(reference)} leads to no schema of this document.`,
-    'Point to a schema of the same document, such as "#/$defs/name"; other documents are not fetched.',
+    `The reference ${JSON.stringify(reference)} does not lead to a schema in this document.`,
+    'Point to a schema in the same document, such as "#/$defs/name"; other documents are not fetched.',
   )
   return true
 }

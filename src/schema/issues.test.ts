@@ -59,8 +59,8 @@ describe('schemaIssues', () => {
     [{ maxItems: 5 }, [1, 2, 3, 4, 5, 6], 'Must have at most 5 items'],
     [{ prefixItems: [true], items: false }, [1, 2], 'Must have at most 1 item'],
     [{ prefixItems: [true], unevaluatedItems: false }, [1, 2], 'Must have at most 1 item'],
-    [{ uniqueItems: true }, [1, 2, 1], 'Must not hold an item twice'],
-    [{ contains: { type: 'number' } }, ['x'], 'Must hold at least 1 of the items it asks for'],
+    [{ uniqueItems: true }, [1, 2, 1], 'Must not contain an item twice'],
+    [{ contains: { type: 'number' } }, ['x'], 'Must contain at least 1 of the required items'],
     [{ minProperties: 1 }, {}, 'Must have at least 1 member'],
     [{ maxProperties: 0 }, { a: 1 }, 'Must have at most 0 members'],
     [{ not: { type: 'number' } }, 1, 'Has a value that is not allowed'],
@@ -93,7 +93,7 @@ describe('schemaIssues', () => {
       then: { required: ['c'] },
     })
     const issues = validate({ a: 1 }).map(({ pointer, message }) => `${pointer}: ${message}`)
-    expect(issues.sort()).toEqual(['/b: Is required when "a" is given', '/c: Is required'])
+    expect(issues.sort()).toEqual(['/b: Is required if "a" is given', '/c: Is required'])
   })
 
   it('reports a choice of types and values once', () => {

@@ -130,7 +130,7 @@ function sharedProblem(problem: Explained, here: readonly (Explained | undefined
 const MAX_CHOICES = 20
 const MAX_VALUE_LENGTH = 80
 
-/** `a number`, `an array`, `null`: one kind of value a place accepts. */
+/** The kinds of values in words: `a number`, `an array`, `null`. */
 const KINDS: Readonly<Record<string, string>> = {
   array: 'an array',
   boolean: 'a boolean',
@@ -164,10 +164,10 @@ const MESSAGES: Readonly<Record<string, (params: Params) => string>> = {
   unevaluatedItems: ({ limit }) => `Must have at most ${count(limit, 'item')}`,
   minProperties: ({ limit }) => `Must have at least ${count(limit, 'member')}`,
   maxProperties: ({ limit }) => `Must have at most ${count(limit, 'member')}`,
-  uniqueItems: () => 'Must not hold an item twice',
+  uniqueItems: () => 'Must not contain an item twice',
   contains: ({ minContains, maxContains }) => {
-    const most = maxContains === undefined ? '' : ` and at most ${maxContains}`
-    return `Must hold at least ${minContains}${most} of the items it asks for`
+    const max = maxContains === undefined ? '' : ` and at most ${maxContains}`
+    return `Must contain at least ${minContains}${max} of the required items`
   },
   propertyNames: () => 'Has a name that is not allowed',
   additionalProperties: unknownMessage,
@@ -200,7 +200,7 @@ function patternMessage({ pattern, format }: Params): string {
     : `Must be ${kind}, and match the pattern ${written}`
 }
 
-/** What a place accepts when the keyword names it outright: types and listed values. */
+/** What a value may be if the keyword lists it: types or values. */
 function acceptedValues(keyword: string, params: Params): readonly Accepted[] | undefined {
   if (keyword === 'type') {
     const types: unknown[] = Array.isArray(params.type) ? params.type : [params.type]
@@ -245,7 +245,7 @@ function unknownMessage({ unknownProperty, known }: Params): string {
 }
 
 function whenGiven({ property }: Params): string {
-  return `Is required when ${inJson(property)} is given`
+  return `Is required if ${inJson(property)} is given`
 }
 
 function count(limit: unknown, noun: string): string {

@@ -8,7 +8,7 @@ import {
 } from '#kernel/base/json'
 
 /**
- * Where JSON Schema 2020-12 holds further schemas, how to visit and map them, and where references lead. Every module that
+ * Which keywords of JSON Schema 2020-12 contain further schemas, how to visit and map them, and where references lead. Every module that
  * walks through schemas uses it.
  * A reference points only to a schema in the same document.
  */
@@ -24,7 +24,7 @@ export function createSchemaResolver(root: JsonObject): SchemaResolver {
     index ??= indexSchemas(root)
     const isPointer = fragment === '' || fragment.startsWith('/')
     const target = isPointer ? followPointer(root, fragment) : index.anchors.get(fragment)
-    // Objects at other places have not been checked as schemas.
+    // Objects elsewhere in the document have not been checked as schemas.
     return !isJsonObject(target) || index.schemas.has(target) ? target : undefined
   }
 }
@@ -65,7 +65,7 @@ function followPointer(root: JsonObject, pointer: string): JsonValue | undefined
   return place
 }
 
-/** Everything else is data or annotation: a `$ref` inside `const` is a value, and a property named `$defs` a property (OTC-34). */
+/** Keywords that contain schemas. Every other value is data or an annotation: a `$ref` inside `const` is a value, and a property named `$defs` a property (OTC-34). */
 export const SUBSCHEMAS: ReadonlyMap<string, 'one' | 'list' | 'map'> = new Map([
   ['additionalProperties', 'one'],
   ['unevaluatedProperties', 'one'],
@@ -90,7 +90,7 @@ export const SUBSCHEMAS: ReadonlyMap<string, 'one' | 'list' | 'map'> = new Map([
   ['definitions', 'map'],
 ])
 
-/** Keywords that point elsewhere; one schema document has one scope, so both resolve alike. */
+/** Keywords that point elsewhere; one schema document has one scope, so both resolve in the same way. */
 export const REFERENCES: ReadonlySet<string> = new Set(['$ref', '$dynamicRef'])
 export const DEFINITIONS: ReadonlySet<string> = new Set(['$defs', 'definitions'])
 export const ANCHORS: ReadonlySet<string> = new Set(['$anchor', '$dynamicAnchor'])
@@ -104,10 +104,10 @@ export function visitSchemas(
   if (!isJsonObject(schema)) return
   visit(schema, pointer)
   for (const [keyword, value] of Object.entries(schema)) {
-    const holds = SUBSCHEMAS.get(keyword)
-    if (holds === undefined) continue
+    const shape = SUBSCHEMAS.get(keyword)
+    if (shape === undefined) continue
     const place = childPointer(pointer, keyword)
-    if (holds === 'one') visitSchemas(value, place, visit)
+    if (shape === 'one') visitSchemas(value, place, visit)
     else if (typeof value === 'object' && value !== null) {
       for (const [step, member] of Object.entries(value)) {
         visitSchemas(member, childPointer(place, step), visit)
@@ -122,10 +122,10 @@ export function mapSubschemas(
   value: JsonValue,
   map: (schema: JsonValue, step?: string | number) => JsonValue,
 ): JsonValue {
-  const holds = SUBSCHEMAS.get(keyword)
-  if (holds === undefined) return value
+  const shape = SUBSCHEMAS.get(keyword)
+  if (shape === undefined) return value
   if (Array.isArray(value)) return value.map((member: JsonValue, index) => map(member, index))
-  if (holds === 'one' || !isJsonObject(value)) return map(value)
+  if (shape === 'one' || !isJsonObject(value)) return map(value)
   const members: Record<string, JsonValue> = {}
   for (const [name, member] of Object.entries(value)) setMember(members, name, map(member, name))
   return members

@@ -7,7 +7,7 @@ import { mapSubschemas, REFERENCES } from './keywords.ts'
  * A part may accept more only where that cannot make the whole accept less.
  */
 
-/** Changes the keywords of one schema so that it accepts more; gives the same object if there is nothing to change. */
+/** Changes the keywords of one schema so that it accepts more; returns the same object if there is nothing to change. */
 type Relax = (schema: JsonObject) => JsonObject
 
 /** Relaxes a schema and all schemas inside it. References may lead to something that accepts more. */
@@ -35,7 +35,7 @@ export function withoutPatterns(schema: JsonObject, patterns: ReadonlySet<string
   return isJsonObject(loosened) ? loosened : {}
 }
 
-/** `mayAcceptMore` then holds for every schema around it as well. */
+/** If `mayAcceptMore` is set, it is also set for every schema around this one. */
 function loosen(
   schema: JsonValue,
   relax: Relax,
@@ -63,7 +63,7 @@ function loosen(
  */
 export function loosenAround(schema: JsonObject, touched: ReadonlySet<string>): JsonObject {
   const made: Record<string, JsonValue> = { ...schema }
-  // These refuse what no other keyword evaluates, and a part that is gone evaluates nothing.
+  // These keywords refuse what no other keyword evaluates, and a part that was cut evaluates nothing.
   const dropped = ['unevaluatedProperties', 'unevaluatedItems']
   if (touched.has('not')) dropped.push('not')
   if (touched.has('contains')) dropped.push('maxContains')

@@ -72,7 +72,7 @@ function listOf(check: Check, options: { readonly min?: 1; readonly isSet?: true
     if (value.length < (options.min ?? 0)) add(pointer, 'Must have at least 1 item')
     for (const [index, item] of value.entries()) check(item, childPointer(pointer, index), add)
     // Items of a set are strings; any other item is a problem by itself.
-    if (options.isSet && new Set(value).size < value.length) add(pointer, 'Must not hold an item twice')
+    if (options.isSet && new Set(value).size < value.length) add(pointer, 'Must not contain an item twice')
   }
 }
 
@@ -99,7 +99,7 @@ const aType: Check = (value, pointer, add) => {
   else if (!TYPES.has(value)) add(pointer, `Must be ${ONE_OF_TYPES}, or an array of these`)
 }
 
-/** A keyword of earlier drafts: required names, or a schema. */
+/** The value of `dependencies` in earlier drafts: required names, or a schema. */
 const aDependency: Check = (value, pointer, add) => {
   if (Array.isArray(value)) stringSet(value, pointer, add)
   else checkOne(value, pointer, add)

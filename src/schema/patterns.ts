@@ -4,7 +4,7 @@ import { childPointer, isJsonObject, isRecord, type JsonObject } from '#kernel/b
 import { visitSchemas } from './keywords.ts'
 
 /**
- * Regular expressions of schemas. Those of imported schemas run on an engine without backtracking, or under a deadline, so
+ * Regular expressions in schemas. Those in imported schemas run on an engine without backtracking, or under a deadline, so
  * that no text can hang the server; authored ones run on the native engine. The validator and `imported.ts` use it.
  * A pattern matches exactly the texts that it matches in ECMA-262.
  */
@@ -16,7 +16,7 @@ interface HardPattern {
   readonly problem: string
 }
 
-/** Compiling takes time: instructions that the patterns of one schema may have together. */
+/** Maximum number of instructions of all patterns of one schema together, because compiling takes time. */
 const MAX_INSTRUCTIONS = 10_000
 
 /** The patterns that no linear-time engine runs, and those beyond the limit. */
@@ -51,7 +51,7 @@ type LinearPattern =
   | {
       readonly ok: true
       readonly test: (text: string) => boolean
-      /** Instructions: the most that one character of a text costs. */
+      /** Number of instructions, which is the maximum cost of one character of a text. */
       readonly size: number
     }
   | { readonly ok: false; readonly problem: string }
@@ -132,7 +132,7 @@ function createSlot(): Slot {
   return made
 }
 
-/** Not by `instanceof`: the error comes from the other context, which has its own `Error`. */
+/** Does not use `instanceof`, because the error comes from the other context, which has its own `Error`. */
 function isTimeout(error: unknown): boolean {
   return isRecord(error) && error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT'
 }
@@ -190,7 +190,7 @@ function mapEscapes(pattern: string, map: (escaped: string, inClass: boolean) =>
   })
 }
 
-/** An upper bound of the parts that a valid pattern has once its counted repetitions are unrolled. */
+/** Returns an upper bound of the number of parts that a valid pattern has once its counted repetitions are unrolled. */
 function unfoldedSize(pattern: string): number {
   // The size so far of each open group, and of the last part, which a repetition multiplies.
   const open = [{ size: 0, last: 0 }]
@@ -216,6 +216,6 @@ function unfoldedSize(pattern: string): number {
   return here.size
 }
 
-/** A class of Unicode has hundreds of ranges. */
+/** Assumed size of a Unicode class, which has hundreds of ranges. */
 const CLASS_SIZE = 20
 const PARTS = /\\[pP]\{[^}]*\}|\\[\s\S]|\[(?:\\[\s\S]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/g

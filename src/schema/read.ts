@@ -165,8 +165,8 @@ function convert(
   report: Report,
 ): JsonObject | undefined {
   const { vendor } = source['~standard']
-  if (!givesJsonSchema(source)) {
-    return report(where, `This ${vendor} schema cannot give JSON Schema.`, converterOf(vendor))
+  if (!convertsToJsonSchema(source)) {
+    return report(where, `This ${vendor} schema cannot be converted to JSON Schema.`, converterOf(vendor))
   }
   try {
     const options = defined({ target: 'draft-2020-12', libraryOptions: OPTIONS.get(vendor) })
@@ -195,7 +195,7 @@ function asJson(source: object, where: string, report: Report): JsonObject | und
   return report(`${where}${copied.pointer}`, copied.problem, fix)
 }
 
-/** Equal apart from defaults and strictness: the two sides of a library's schema differ there without a transform. */
+/** Whether two schemas are equal apart from defaults and strictness, in which the two sides of a library's schema differ even without a transform. */
 function isSameShape(left: JsonValue | undefined, right: JsonValue | undefined): boolean {
   if (typeof left !== 'object' || left === null || typeof right !== 'object' || right === null) {
     return left === right
@@ -219,7 +219,7 @@ function isStandardSchema(value: unknown): value is StandardSchemaV1 {
   return typeof standardOf(value)?.validate === 'function'
 }
 
-function givesJsonSchema(value: unknown): value is StandardJSONSchemaV1 {
+function convertsToJsonSchema(value: unknown): value is StandardJSONSchemaV1 {
   const converter = standardOf(value)?.jsonSchema
   return isRecord(converter) && 'input' in converter && 'output' in converter
 }
@@ -307,7 +307,7 @@ function checkRequired(schema: JsonValue | undefined, where: string, report: Rep
   const { required } = schema
   if (Array.isArray(required) && !COMPOSERS.some((keyword) => keyword in schema)) {
     for (const [index, name] of required.entries()) {
-      if (typeof name !== 'string' || mayHold(schema, name)) continue
+      if (typeof name !== 'string' || mayContain(schema, name)) continue
       const hint = didYouMean(name, Object.keys(propertiesOf(schema)))
       const fix = 'Declare it under `properties`, or take it off this list.'
       report(`${where}/required/${index}`, `"${name}" is not among the properties.${hint}`, fix)
@@ -325,7 +325,7 @@ function checkRequired(schema: JsonValue | undefined, where: string, report: Rep
   }
 }
 
-function mayHold(schema: JsonObject, name: string): boolean {
+function mayContain(schema: JsonObject, name: string): boolean {
   if (Object.hasOwn(propertiesOf(schema), name)) return true
   const { additionalProperties, unevaluatedProperties, patternProperties } = schema
   const others = additionalProperties ?? unevaluatedProperties

@@ -93,23 +93,23 @@ const MOVED = /^#\/(?:.*\/)?(?:items|additionalItems|dependencies)(?:\/|$)/
 /** Rewrites the keywords in the path of a reference. A step is a keyword only inside a schema, and elsewhere a name. */
 function movedReference(reference: string, root: JsonObject): string {
   let place: JsonValue = root
-  let holds: Holding = 'keywords'
+  let kind: StepKind = 'keywords'
   const made: string[] = []
   for (const step of reference.slice(2).split('/')) {
     const [name = ''] = pointerSteps(`/${step}`)
     if (typeof place !== 'object' || place === null || !Object.hasOwn(place, name)) return reference
-    made.push(holds === 'keywords' && isJsonObject(place) ? movedKeyword(step, place) : step)
+    made.push(kind === 'keywords' && isJsonObject(place) ? movedKeyword(step, place) : step)
     place = Reflect.get(place, name)
-    holds = heldBelow(holds, name, place)
+    kind = kindBelow(kind, name, place)
   }
   return `#/${made.join('/')}`
 }
 
-/** What a place holds: the keywords of a schema, further schemas by name or index, or data. */
-type Holding = 'keywords' | 'schemas' | 'data'
+/** What a step of a path leads to: the keywords of a schema, further schemas by name or index, or data. */
+type StepKind = 'keywords' | 'schemas' | 'data'
 
-function heldBelow(holds: Holding, step: string, value: JsonValue): Holding {
-  if (holds !== 'keywords') return holds === 'schemas' ? 'keywords' : 'data'
+function kindBelow(kind: StepKind, step: string, value: JsonValue): StepKind {
+  if (kind !== 'keywords') return kind === 'schemas' ? 'keywords' : 'data'
   const below = step === 'additionalItems' ? 'one' : SUBSCHEMAS.get(step)
   if (below === undefined) return 'data'
   return below === 'one' && !Array.isArray(value) ? 'keywords' : 'schemas'
@@ -132,7 +132,7 @@ function rewriteTuple(made: Record<string, JsonValue>): void {
   if (additionalItems !== undefined) made.items = additionalItems
 }
 
-/** OpenAPI 3.0. */
+/** Rewrites `nullable` of OpenAPI 3.0. */
 function rewriteNullable(made: Record<string, JsonValue>): void {
   if (typeof made.nullable !== 'boolean') return
   const { nullable, type, enum: values } = made
@@ -162,7 +162,7 @@ function rewriteBound(
   if (isExclusive && value !== undefined) made[exclusive] = value
 }
 
-/** Until 2019-09 one keyword held both required names and schemas. */
+/** Until 2019-09 one keyword contained both required names and schemas. */
 function splitDependencies(made: Record<string, JsonValue>, dependencies: JsonObject, origin: Origin): void {
   const entries = Object.entries(dependencies)
   const required = entries.filter(([, value]) => Array.isArray(value))

@@ -91,7 +91,7 @@ describe('createSchemaValidator', () => {
 
   it('checks keywords beside `prefixItems` also for shorter lists', () => {
     expect(messagesOf({ prefixItems: [true, { type: 'string' }], contains: { const: 1 } }, [2])).toEqual([
-      ' Must hold at least 1 of the items it asks for',
+      ' Must contain at least 1 of the required items',
     ])
   })
 

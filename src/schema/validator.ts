@@ -38,7 +38,7 @@ const NO_PROBLEMS: readonly string[] = Object.freeze([])
 
 const NOT_AN_OBJECT = wholeIssue('Must be an object')
 const UNCHECKED = wholeIssue(
-  'Cannot be checked: the schema of this tool asks for too much work for this value',
+  'Cannot be checked: checking this value against the schema of this tool takes too much work',
 )
 const UNEXPLAINED = wholeIssue('Does not fit the schema of this tool, in more ways than can be listed')
 
@@ -48,7 +48,7 @@ function wholeIssue(message: string): readonly InputIssue[] {
 
 export function createInputCheck(schema: EnforcedSchema): Tool['checkInput'] {
   const validate = createEnforcedValidator(schema)
-  // Also for the schema `{}`: parameters have names (OTC/T-13).
+  // The input must be an object even for the schema `{}`, because parameters have names (OTC/T-13).
   return (input) => (isJsonObject(input) ? validate(input) : NOT_AN_OBJECT)
 }
 
@@ -230,7 +230,7 @@ const KEYWORDS: readonly (readonly [keywords: readonly string[], make: MakeCheck
   [['unevaluatedProperties'], checkUnevaluatedProperties],
 ]
 
-/** An alternative: what it evaluated counts only where it fits. */
+/** Checks one alternative; what it evaluated counts only if it fits. */
 function fitsBranch(
   check: Check,
   value: JsonValue,
@@ -245,7 +245,7 @@ function fitsBranch(
   return fits
 }
 
-/** Without collecting problems. */
+/** Checks without collecting problems. */
 function fitsQuietly(check: Check, value: JsonValue, run: CheckRun, evaluated?: Evaluated): boolean {
   const { problems } = run
   run.problems = undefined

@@ -10,8 +10,8 @@ import type { SchemaProblem } from './issues.ts'
 import type { Pattern } from './patterns.ts'
 
 /**
- * What every check of a value uses: the run, which counts work and collects problems, and the checks of keywords that hold
- * no schemas. `validator.ts` adds the keywords that hold schemas and joins both.
+ * What every check of a value uses: the run, which counts work and collects problems, and the checks of keywords that contain
+ * no schemas. `validator.ts` adds the keywords that contain schemas and joins both.
  * A check counts its work before doing it, so that a check against an imported schema ends whatever the schema contains.
  */
 
@@ -38,16 +38,16 @@ export const IMPORTED_WITHIN_DEADLINE: RunLimits = { steps: MAX_STEPS, engine: '
 const MAX_LINEAR_WORK = 80_000
 /** Compiling one instruction costs as much as running it on this many characters. */
 const COMPILED_AS_CHARACTERS = 10
-/** Schemas inside schemas, as far as one value leads through them. */
+/** Maximum nesting of the schemas that one value is checked against. */
 const MAX_DEPTH = 800
 const STEPS_PER_PROBLEM = 10
 /** Texts are compared and hashed many characters at a time. */
 const CHARACTERS_PER_STEP = 64
 /** Comparing a misspelled name with a known one takes up to 20 µs. */
 const MAX_COMPARED_NAMES = 1_000
-/** For writing a value as canonical text. */
+/** Cost of writing a value as canonical text. */
 const STEPS_PER_KEY = 12
-/** For keeping a value in a set. */
+/** Cost of keeping a value in a set. */
 const STEPS_PER_KEPT = 4
 
 export const TOO_MUCH_WORK = new Error('The schema asks for too much work for this value.')
@@ -82,13 +82,13 @@ export class CheckRun {
     this.spend(1 + Math.floor(length / CHARACTERS_PER_STEP))
   }
 
-  /** Before a value is kept in a set. */
+  /** Called before a value is kept in a set. */
   spendKept(value: JsonValue): void {
     this.spend(STEPS_PER_KEPT)
     if (typeof value === 'string') this.spendText(value)
   }
 
-  /** Before a value is written as canonical text. */
+  /** Called before a value is written as canonical text. */
   spendWhole(value: JsonValue): void {
     this.spend(STEPS_PER_KEY)
     if (typeof value === 'string') this.spendText(value)
@@ -195,7 +195,7 @@ interface Patterns {
   patternOf(source: string): Pattern
 }
 
-/** Keywords that hold no schemas, in the order of their checks: cheap ones first. */
+/** Keywords that contain no schemas, in the order of their checks: cheap ones first. */
 export const VALUE_CHECKS: readonly (readonly [keyword: string, make: MakeValueCheck])[] = [
   ['type', checkType],
   ['const', ({ const: value = null }) => checkEquality('const', [value], { allowedValue: value })],
@@ -232,7 +232,7 @@ const KINDS: Readonly<Record<string, (value: JsonValue) => boolean>> = {
   boolean: (value) => typeof value === 'boolean',
   integer: (value) => Number.isInteger(value),
   null: (value) => value === null,
-  // NaN and Infinity are no numbers of JSON.
+  // NaN and Infinity are not JSON numbers.
   number: (value) => Number.isFinite(value),
   object: isJsonObject,
   string: (value) => typeof value === 'string',
@@ -262,11 +262,11 @@ function checkEquality(keyword: string, values: JsonArray, params: SchemaProblem
 function checkUniqueItems({ uniqueItems }: JsonObject): Check | undefined {
   if (uniqueItems !== true) return undefined
   return (value, run, at) =>
-    !Array.isArray(value) || hasNoTwins(value, run) || run.fail('uniqueItems', {}, at)
+    !Array.isArray(value) || hasNoDuplicates(value, run) || run.fail('uniqueItems', {}, at)
 }
 
 /** Compares canonical texts instead of each item with each other, which would take quadratic time. */
-function hasNoTwins(items: JsonArray, run: CheckRun): boolean {
+function hasNoDuplicates(items: JsonArray, run: CheckRun): boolean {
   const scalars = new Set<JsonValue>()
   const structured = new Set<string>()
   for (const item of items) {
@@ -304,7 +304,7 @@ function isMultiple(value: number, unit: number): boolean {
   return Math.abs(times - Math.round(times)) <= Math.abs(times) * Number.EPSILON
 }
 
-/** Whether a text has so many characters. A character of Unicode has one or two units, so most texts need no count. */
+/** Whether a text has at least this many characters. A character of Unicode has one or two units, so most texts need no count. */
 function hasLength(text: string, least: number, run: CheckRun): boolean {
   if (text.length < least || text.length >= 2 * least) return text.length >= least
   run.spend(1 + Math.floor(text.length / 4))

@@ -5,7 +5,7 @@ import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import { SILENT_LOGGER } from '#kernel/base/logger'
 import type { Tool, ToolPolicy } from '#kernel/tool/tool'
-import type { Selected } from '#kernel/tool/toolsets'
+import type { SelectableTool } from '#kernel/tool/toolsets'
 import { writtenPolicy } from '#sources/common/options'
 import { Pins } from '#sources/kit/pins'
 import {
@@ -30,7 +30,7 @@ import type { AcceptedDefinition } from '#store/imports'
  */
 
 /** Facts about a tool that are known without opening its source: enough to match names, patterns and scopes. */
-export interface KnownTool extends Selected {
+export interface KnownTool extends SelectableTool {
   readonly policy: Pick<ToolPolicy, 'safetyTier' | 'scopes' | 'tenants'>
 }
 

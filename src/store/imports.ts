@@ -39,13 +39,13 @@ interface SourceLook extends Attribution {
   readonly target: string
 }
 
-export interface KeptDefinition {
+export interface StoredDefinition {
   readonly hash: string
   readonly offered: OfferedTool
   readonly identity: JsonObject
 }
 
-export interface AcceptedDefinition extends KeptDefinition {
+export interface AcceptedDefinition extends StoredDefinition {
   readonly version: string
   readonly atMs: number
   /** The operator who accepted it, or `first sight`. */
@@ -56,7 +56,7 @@ export interface AcceptedDefinition extends KeptDefinition {
 export interface WaitingChange {
   readonly kind: 'addition' | 'change' | 'removal'
   /** `undefined` for a removal. */
-  readonly definition: KeptDefinition | undefined
+  readonly definition: StoredDefinition | undefined
   readonly class: ChangeClass
   readonly reasons: readonly string[]
   /** Native name of a tool that vanished when this one appeared. */
@@ -105,7 +105,7 @@ export function openSources({ careful, read, keys }: StoreContext) {
     put: careful(order, putSource),
     remove: careful(order, removeSource),
     /** Journals a probe before it starts. */
-    noteLook: careful(({ target }: SourceLook) => `look ${target}`, noteLook),
+    recordProbe: careful(({ target }: SourceLook) => `look ${target}`, recordProbe),
     /** Raised by every change in any process; 0 before the first source is added. */
     epoch: read(() => readEpoch(SOURCE_EPOCH)),
   }
@@ -155,7 +155,7 @@ function* removeSource(
 }
 
 // biome-ignore lint/correctness/useYield: the journal alone is written
-function* noteLook(group: CommitGroup, { target, by, atMs }: SourceLook): Steps<void> {
+function* recordProbe(group: CommitGroup, { target, by, atMs }: SourceLook): Steps<void> {
   group.append({ type: 'source.probed', at: atMs, target, by })
 }
 
@@ -333,7 +333,7 @@ function isWaiting(value: unknown): value is WaitingChange {
   return !('definition' in value) || isKept(value.definition)
 }
 
-function isKept(value: unknown): value is KeptDefinition {
+function isKept(value: unknown): value is StoredDefinition {
   if (!isRecord(value) || typeof value.hash !== 'string' || !isRecord(value.identity)) return false
   const { offered } = value
   return (

@@ -79,7 +79,7 @@ export interface CallLook extends Attribution {
 export type CallInput = { readonly json: string } | 'gone' | 'unreadable' | 'not_found'
 
 export function openOperatorViews({ careful, read, snapshot, sealed, keys }: StoreContext) {
-  const noteLook = careful(({ record }: CallLook) => record, noteShown)
+  const recordCallView = careful(({ record }: CallLook) => record, noteShown)
   const readInput = snapshot((record: string) => inputOf(sealed, record))
   return {
     /** Newest first. A page scans a limited number of calls, so that a filter with few matches does not delay other requests. */
@@ -103,7 +103,7 @@ export function openOperatorViews({ careful, read, snapshot, sealed, keys }: Sto
       // Reads before it writes, so that a request for a missing call does not start a writer.
       const found = await readInput(look.record)
       if (typeof found === 'string') return found
-      return (await noteLook(look)) ? found : 'not_found'
+      return (await recordCallView(look)) ? found : 'not_found'
     },
   }
 }

@@ -66,7 +66,7 @@ describe('entries of a client that bypass Collet', () => {
     const { code, stderr } = await run(['connect', 'claude', '--write'], ['y\n', '\n'])
     expect(code).toBe(0)
     expect(stderr).toContain(
-      `files, mail (with MAIL_TOKEN in clear text) are still in ${path(FILE)} and go around Collet`,
+      `files, mail (with MAIL_TOKEN in clear text) are still in ${path(FILE)} and bypass Collet`,
     )
     expect(stderr).toContain('Remove them? [Y/n]')
     expect(stderr).not.toContain('canary')
@@ -81,7 +81,7 @@ describe('entries of a client that bypass Collet', () => {
   it('stay if the user declines, or without a terminal', async () => {
     expect((await run(['connect', 'claude', '--write'], ['y\n', 'n\n'])).stderr).toContain('--write --only')
     const { stderr } = await run(['connect', 'claude', '--write', '--yes'])
-    expect(stderr).toContain('has it already')
+    expect(stderr).toContain('already has this entry')
     expect(stderr).toContain('To remove them: npx collet connect claude --write --only')
     expect(names()).toEqual(['files', 'mail', 'collet'])
   })
@@ -91,7 +91,7 @@ describe('entries of a client that bypass Collet', () => {
       mcpServers: { ...entries(), notes: { command: 'notes' }, off: { ...server('Files'), disabled: true } },
     })
     const { stdout, stderr } = await run(['connect', 'claude', '--write', '--yes', '--only', '--json'])
-    expect(stderr).toContain('Not imported, so it goes around Collet: notes')
+    expect(stderr).toContain('Not imported, so it bypasses Collet: notes')
     expect(JSON.parse(stdout)).toMatchObject({
       name: 'collet',
       changed: true,

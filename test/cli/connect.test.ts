@@ -104,7 +104,7 @@ describe('collet connect', () => {
     expect(statSync(file).mode & 0o777).toBe(0o640)
     const [backup = ''] = readdirSync(dirname(file)).filter((name) => name.endsWith('.backup'))
     expect(readFileSync(join(dirname(file), backup), 'utf8')).toBe(before)
-    expect((await run(['vscode', '--write', '--yes'])).stderr).toContain('has it already')
+    expect((await run(['vscode', '--write', '--yes'])).stderr).toContain('already has this entry')
     expect(readdirSync(dirname(file))).toHaveLength(2)
   })
 

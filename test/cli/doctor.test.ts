@@ -200,7 +200,7 @@ describe('collet doctor', () => {
     expect(said).not.toContain('No credential is configured')
     expect(said).toContain('✓ keys   1 good key in the store')
     expect(said).toContain('✓ source files (no tools read yet), as last seen')
-    expect(said).toContain('! calls  Of 1 call it is unknown whether it took effect')
+    expect(said).toContain('! calls  It is unknown whether 1 call took effect')
     expect(said).toContain('collet calls settle records what happened')
   })
 
@@ -307,7 +307,7 @@ describe('collet doctor', () => {
       advice: expect.stringContaining('chmod 600'),
     })
     key('short', 0o600)
-    expect((await examine(here())).check('key')?.message).toContain('does not hold a key of 32 bytes')
+    expect((await examine(here())).check('key')?.message).toContain('does not contain a key of 32 bytes')
     rmSync(join(folder, '.collet', 'key'))
     database()
     expect((await examine(here())).check('key')?.message).toContain('is missing, but its database exists')

@@ -214,7 +214,7 @@ describe('collet import --from', () => {
     expect(stderr).toContain(`needs was not added: ${hole('env:UNSET')} has no value here`)
     expect(stderr).toContain(`gone was not added: There is no program ${path('nothing')}. Install it`)
     expect(stderr).toMatch(/old was not added: .*HTTP\+SSE transport of 2024/)
-    expect(stderr).toContain(`lost was not added: its folder ${path('nowhere')} is not there.`)
+    expect(stderr).toContain(`lost was not added: its folder ${path('nowhere')} does not exist.`)
     expect(stderr).toMatch(/silent was not added: .*within 5 s .*last words: proxy .*--timeout SECONDS/)
     expect(stderr).toContain('Good is added, 1 tool.')
     expect(stderr).toContain('run "collet import --from list.json" again')

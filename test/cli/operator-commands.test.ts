@@ -370,7 +370,7 @@ describe("operators' commands", () => {
       const badRows = [{ row: 'api_keys key-1', reason: 'was changed by someone without the key' }]
       const io = new FakeIo({ verifyJournal: async () => ({ ...good, ok: false, badRows }) })
       expect(await io.run('journal', 'verify', storeFlag())).toBe(1)
-      expect(io.stdout).toContain('but 1 of the 3 rows that decide something are not.')
+      expect(io.stdout).toContain('but 1 of the 3 rows of approvals, keys and pins are not.')
       expect(io.stdout).toContain('Row: api_keys key-1 was changed by someone without the key.')
     })
 

@@ -130,7 +130,7 @@ describe('collet serve', () => {
       sourceRead: async () => ({ ...unread, tools: 0, state: 'down', reason: 'nothing answers' }),
     })
     expect(failed.stderr).toContain(
-      '! Files cannot be read: nothing answers. It is tried again; "./collet sources check Files" shows the cause.',
+      '! Files cannot be read: nothing answers. The server tries again; "./collet sources check Files" shows the cause.',
     )
   })
 

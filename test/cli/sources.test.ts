@@ -237,7 +237,7 @@ describe('collet import, sources and pins, on a server that runs', () => {
     expect((await run('sources', 'set', 'Fils', '--trust', 'nothing')).stderr).toContain(
       'Did you mean "Files"?',
     )
-    expect((await run('sources', 'set', 'Files')).stderr).toContain('Say what to change')
+    expect((await run('sources', 'set', 'Files')).stderr).toContain('Name what to change')
     expect((await run('sources', 'set', 'Files', '--tier', 'exec')).stderr).toContain('--tier expects')
   })
 })

@@ -152,7 +152,7 @@ it("asks the config's running server, which knows the state of sources", async (
 it('shows one tool, as text and as JSON', async () => {
   const { stdout } = await run('tools', 'show', 'Mail_Send')
   expect(stdout).toContain('Mail.Send@2.0.0')
-  expect(stdout).toMatch(/^May +change something \(write\)$/m)
+  expect(stdout).toMatch(/^Policy +changes something \(write\)$/m)
   expect(stdout).toMatch(/^Input +to: string, optional {2}Whom\.$/m)
   expect(stdout).toMatch(/versions 2\.0\.0, 1\.0\.0/)
   const whole = JSON.parse((await run('tools', 'show', 'Mail.Send', '--version', '1.0.0', '--json')).stdout)

@@ -116,7 +116,7 @@ describe('webhooks of a config', () => {
     expect(listed.stdout).toMatch(/^pager .* 0 +- +0 +1 +answered 410 at 1970-01-01T00:00:06\.000Z$/m)
     expect(listed.stderr).toContain('1 message waits for webhooks that this config does not have')
     const { stdout } = await run('doctor')
-    expect(stdout).toContain('The webhook pager lost 1 message in a week. Last it answered 410')
+    expect(stdout).toContain('The webhook pager lost 1 message in a week. Last failure: answered 410')
     expect(stdout).toContain('1 message waits for webhooks that this config does not have')
     expect(stdout).toContain('webhook "127.0.0.1": there is no event "aproval.*". Did you mean "approval.*"?')
   })

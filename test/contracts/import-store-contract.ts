@@ -71,7 +71,7 @@ export const SOURCE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const options = { ...WEATHER.options, policy: { approval: 'never' } }
     await store.sources.put({ ...WEATHER, options, replace: true, addedBy: 'cli:bob', addedMs: 2_000 })
     await store.sources.remove({ key: 'Weather', by: 'key:root', atMs: 3_000 })
-    await store.sources.noteLook({ target: 'npx server-files', by: 'key:root', atMs: 4_000 })
+    await store.sources.recordProbe({ target: 'npx server-files', by: 'key:root', atMs: 4_000 })
     const named = { source: 'Weather', sourceType: 'otc', target: 'https://weather.example' }
     const [first, second] = [WEATHER.options, options].map((each) => store.digest(canonicalJson(each)))
     const changes = { 'policy.approval': 'never' }

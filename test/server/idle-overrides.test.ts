@@ -161,7 +161,7 @@ describe('an operator’s override for a tool that does not exist', () => {
     expect(await examine(settings, { include: ['reed*'] })).toMatchObject([
       {
         level: 'warn',
-        message: 'Fs: none of its tools are known yet, so it cannot be checked what `include` is for.',
+        message: 'Fs: none of its tools are known yet, so `include` cannot be checked.',
       },
     ])
     expect(await examine(settings, {})).toEqual([])

@@ -10,7 +10,7 @@ import { SIGN_IN_BROWSER } from '#admin-api/server'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
 import { type Arguments, type CommandContext, UsageError } from '#cli/command'
 import { listCommand, operatorCommand } from '#cli/operator-command'
-import { labelledLines } from '#cli/output'
+import { counted, labelledLines } from '#cli/output'
 import { configHere } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { APPROVAL_STATES } from '#kernel/approval/approval'
@@ -34,7 +34,7 @@ const READ_OPTIONS = { ...adminOptions('approvals:read or approvals:respond'), .
 const ID = {
   id: 'approval',
   name: 'ID',
-  help: 'As collet approvals list shows it, or its beginning.',
+  help: 'The id that collet approvals list shows, or its first characters.',
 } as const
 const MAX = 1_000
 const DEFAULT_LIMIT = 100
@@ -62,7 +62,7 @@ const approvalsList = listCommand({
   rows: ({ approvals }) => approvals,
   columns: {
     ID: ({ id }) => id,
-    // A parked call whose tool has changed since can only be rejected.
+    // A parked call whose tool has changed in the meantime can only be rejected.
     STATE: ({ stale, state }) => (stale ? 'stale' : state),
     TOOL: ({ tool }) => tool,
     'CALLED BY': ({ principal }) => principal,
@@ -98,7 +98,7 @@ function linesOf(row: Approval): readonly string[] {
     ['approval', row.id],
     ['state', row.stale ? `stale: ${STALE}` : row.state],
     ['tool', `${row.tool} (${row.safety_tier})`],
-    ['which', row.description],
+    ['description', row.description],
     ['called by', row.principal],
     // The mark stands before the id, because callers choose the id and its length.
     ['for user', row.user_id && (row.user_proven ? row.user_id : `(claimed, not proven) ${row.user_id}`)],
@@ -107,8 +107,8 @@ function linesOf(row: Approval): readonly string[] {
     ['run', row.run_id],
     ['input hash', row.args_hash],
     ['definition', row.definition_hash],
-    ['needs', `${row.quorum} with the scope ${row.required_scope}`],
-    ['asked', row.created_at],
+    ['needs', `${counted(row.quorum, 'approver')} with the scope ${row.required_scope}`],
+    ['requested', row.created_at],
     ['open until', row.expires_at],
     ...row.decisions.map(
       ({ by, action, reason, at }) =>
@@ -126,7 +126,7 @@ function linesOf(row: Approval): readonly string[] {
   ]
 }
 
-/** Approving hidden values requires its own option. */
+/** Approving a call with hidden values requires `--accept-hidden`. */
 function hiddenNote({ hidden_values: hidden, hides_something: hides }: Approval): string {
   if (!hides) return ''
   const what = hidden === 0 ? 'not all of it is kept' : `${hidden} of its values hidden as credentials`
@@ -146,7 +146,7 @@ const approvalsApprove = operatorCommand({
     'accept-hidden': {
       help: 'Approve although some of the input is hidden, as collet approvals show reports.',
     },
-    override: { help: 'Override the quorum, where the config allows it; needs --reason.' },
+    override: { help: 'Override the quorum, if the config allows it; needs --reason.' },
     ...APPROVAL_OPTIONS,
   },
   examples: ['collet approvals approve s0Wc --reason "Asked the customer."'],
@@ -197,7 +197,11 @@ const approvalsLink = operatorCommand({
   ],
   positionals: [ID],
   options: {
-    for: { value: 'NAME', required: true, help: 'Who it is for; journaled as the one who decided.' },
+    for: {
+      value: 'NAME',
+      required: true,
+      help: 'The approver that the link is for; the journal records the decision under this name.',
+    },
     ...APPROVAL_OPTIONS,
   },
   examples: ['collet approvals link s0Wc --for alice@example.com'],
@@ -224,9 +228,9 @@ const signIn = operatorCommand({
   summary: 'Prints an address that signs your browser in to the console of a server on this machine, once.',
   details: [
     'The console shows tools and calls, decides approvals, and manages sources and keys. You are signed in for 12 hours, or until the server stops.',
-    'It needs the start token of the server, which is in a file that only its user can read. collet serve prints such an address when it starts. For collet mcp, which has pages of approvals alone, the page of the approval shows the --url.',
+    "It needs the server's start token, which is in a file that only the server's user can read. collet serve also prints a sign-in address when it starts. For collet mcp, which serves only approval pages, the approval page shows the --url.",
   ],
-  positionals: [{ name: 'ID', optional: true, help: 'Continue to the page of this approval.' }],
+  positionals: [{ name: 'ID', optional: true, help: 'Continue to the page for this approval.' }],
   options: { store: STORE, config: CONFIG, url: { ...SERVER, help: 'Server to sign in to.' } },
   examples: ['collet sign-in', 'collet sign-in s0Wc --url http://127.0.0.1:4100'],
   client: (args, context) => new AdminClient(args, context, { onlyStartToken: true }),

@@ -173,8 +173,8 @@ const call = defineCommand<keyof typeof SERVER_OPTIONS | 'call-id' | 'secret' | 
       const reason = tried.isUnknownTool ? await hiddenReason(tool, server, args, context) : undefined
       if (reason !== undefined) output.warn(cleanText(reason))
     }
-    const shown = tried.ok ? tried.callId : tried.error.callId
-    if (!json && shown !== undefined) output.note(`Call id ${shown}`)
+    const callId = tried.ok ? tried.callId : tried.error.callId
+    if (!json && callId !== undefined) output.note(`Call id ${callId}`)
     if (tried.ok) return EXIT.ok
     return tried.isUnknownTool ? EXIT.usage : EXIT_OF[tried.error.class]
   },
@@ -194,7 +194,7 @@ function failureJson(failure: CallFailure): Readonly<Record<string, unknown>> {
   }
 }
 
-interface Failed {
+interface FailedCall {
   readonly ok: false
   readonly error: CallFailure
   /** The tool's name is wrong, which is a usage error and not a failure of the server. */
@@ -206,7 +206,7 @@ async function tryCall(
   tool: string,
   input: JsonObject,
   options: CallOptions,
-): Promise<Extract<TriedCall, { readonly ok: true }> | Failed> {
+): Promise<Extract<TriedCall, { readonly ok: true }> | FailedCall> {
   const tried = await client.tryCall(tool, input, options)
   if (tried.ok) return tried
   return { ...tried, isUnknownTool: await isUnknownTool(tool, tried.error, client) }
@@ -227,7 +227,7 @@ async function isUnknownTool(
   }
 }
 
-function asFailure(error: unknown): Failed {
+function asFailure(error: unknown): FailedCall {
   if (error instanceof CallFailure) return { ok: false, error, isUnknownTool: false }
   throw error
 }

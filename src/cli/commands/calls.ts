@@ -27,7 +27,7 @@ import { createCallRoutes } from '#server/admin/calls'
 const RECORD = {
   id: 'call',
   name: 'RECORD',
-  help: 'The call, as collet calls shows it, or its beginning.',
+  help: 'The record that collet calls shows, or its first characters.',
 } as const
 
 const callsShow = operatorCommand({
@@ -69,8 +69,8 @@ function linesOf(call: CallDetails): readonly string[] {
     ['called by', call.by === null ? call.principal : `${call.principal}, run by the ${call.by}`],
     ['for user', call.user_id],
     ['tenant', call.tenant],
-    ['over', call.protocol],
-    ['asked', call.created_at],
+    ['protocol', call.protocol],
+    ['requested', call.created_at],
     ['ended', call.finished_at],
     ['took', tookText(call)],
     ['tool ran', call.ran_ms === null ? null : durationText(call.ran_ms)],
@@ -78,7 +78,7 @@ function linesOf(call: CallDetails): readonly string[] {
     ['run', call.run_id],
     ['trace', call.trace_id],
     ['session', call.session_id],
-    ['step of', call.parent],
+    ['parent', call.parent],
     ['waits for', call.waits_for],
     ['definition', call.definition_hash],
   ])
@@ -149,7 +149,9 @@ function contentLines(call: CallDetails): readonly string[] {
     'input:',
     cleanJson(input ?? null, 2),
     ...(outcome === undefined ? [NO_OUTCOME[call.state]] : ['outcome:', cleanJson(outcome, 2)]),
-    ...(late === undefined ? [] : ['what the tool answered after the call had ended:', cleanJson(late, 2)]),
+    ...(late === undefined
+      ? []
+      : ['late answer from the tool, after the call had ended:', cleanJson(late, 2)]),
   ]
 }
 
@@ -222,7 +224,7 @@ async function refuseUnfit(
   )
 }
 
-/** Problems of a value under the tool's output schema; none if no config here knows the tool. */
+/** Returns the problems that the tool's output schema finds in a value; none if no config here has the tool. */
 async function checkOutput(
   { tool, value }: SettledValue,
   args: Arguments<'config'>,

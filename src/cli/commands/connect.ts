@@ -40,19 +40,19 @@ const NAMES = [...CLIENT_NAMES, INSPECTOR]
 
 const CONNECT_OPTIONS = {
   write: {
-    help: 'Write it into the file of the client: that of the project if the client has one, otherwise that of the user.',
+    help: "Write it into the client's file: the project's file if the client has one, otherwise the user's file.",
   },
   yes: { help: 'Write without asking. Other entries stay, unless --only is given too.' },
   only: {
-    help: 'With --write: remove the entries of the client that bypass Collet, without asking. Only those that Collet serves.',
+    help: "With --write: remove, without asking, the client's own entries for servers that Collet serves.",
   },
   file: { value: 'F', help: 'Write into this file instead.' },
-  name: { value: 'NAME', help: 'Name of the server there. Default: collet, with the toolset.' },
-  stdio: { help: 'Let the client start "collet mcp" itself, although it takes an address.' },
+  name: { value: 'NAME', help: 'Name of the server in that file. Default: collet, with the toolset.' },
+  stdio: { help: 'Let the client start "collet mcp" itself, even if the client takes an address.' },
   toolset: { value: 'T', help: 'Only the tools of this toolset of the config.' },
   url: {
     value: 'U',
-    help: `Address of the server. Default: COLLET_URL, or that of the config (${DEFAULT_URL}).`,
+    help: `Address of the server. Default: COLLET_URL, or the address in the config (${DEFAULT_URL}).`,
   },
   ...STORE_OPTIONS,
 } as const satisfies OptionSpecs
@@ -64,7 +64,7 @@ const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
   name: 'connect',
   summary: 'Prints what an MCP client needs to use this server, or writes it into its file.',
   details: [
-    'Clients that take an address get the one of this server; start it with "collet serve". Claude Desktop starts',
+    'Clients that take an address get this server\'s address; start it with "collet serve". Claude Desktop starts',
     'programs, so it gets "collet mcp" with the config of this folder. Once keys are in use, the snippet names the',
     `variable ${KEY_VARIABLE}: no key is ever printed or written.`,
     '--write changes one entry of the file and nothing else, and keeps a copy of the original file. Then it names the',
@@ -86,19 +86,22 @@ const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
     const client = mcpClient(name)
     if (client === undefined)
       throw new UsageError(
-        `There is no client "${name}" here.${didYouMean(name, NAMES)} Clients: ${NAMES.join(', ')}.`,
+        `Unknown client "${name}".${didYouMean(name, NAMES)} Clients: ${NAMES.join(', ')}.`,
       )
-    const usual = writtenFile(client, clientPlace(context.workingFolder, context.environment.variables()))
-    const file = resolve(context.workingFolder, args.text('file') ?? usual)
-    const called = args.text('name') ?? target.name
+    const defaultFile = writtenFile(
+      client,
+      clientPlace(context.workingFolder, context.environment.variables()),
+    )
+    const file = resolve(context.workingFolder, args.text('file') ?? defaultFile)
+    const serverName = args.text('name') ?? target.name
     const isStdio = args.flag('stdio')
-    const entry = entryFor(client, { ...target, file, name: called, isStdio }, context)
-    const snippet = { file, client, entry, name: called, isKeyed: target.isKeyed }
+    const entry = entryFor(client, { ...target, file, name: serverName, isStdio }, context)
+    const snippet = { file, client, entry, name: serverName, isKeyed: target.isKeyed }
     if (!args.flag('write')) return show(snippet, name, context)
     const written = await write(snippet, args.flag('yes'), context)
     // The entry that was just written leads to Collet itself.
     const isOwn = (each: Bypass): boolean =>
-      each.name === called && (each.file === written.file || each.file === file)
+      each.name === serverName && (each.file === written.file || each.file === file)
     const found = (await lookForBypasses(name, written.file, args, context)).filter((each) => !isOwn(each))
     const choice = {
       client: name,
@@ -118,7 +121,7 @@ const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
 
 /** The server that the entry leads to. */
 interface Target {
-  /** Includes the path of the toolset. */
+  /** The address, including the toolset's path. */
   readonly url: string
   readonly isNamedUrl: boolean
   readonly toolset: string | undefined
@@ -189,9 +192,9 @@ function entryFor(
   return programEntry(client, { command, args }, { name, isKeyed })
 }
 
-/** Advice for an address and a client whose file can only name programs. */
+/** Advice if an address was given for a client whose file can only name programs. */
 function connectorAdvice({ title, connectors }: McpClient, url: string): string {
-  const why = `The file of ${title} names programs, not addresses.`
+  const why = `The file of ${title} can name programs, but not addresses.`
   if (connectors === undefined) return `${why} Leave --url out: ${title} then starts Collet itself.`
   if (isPrivateHost(new URL(url).hostname))
     return `${why} Its connectors connect from Anthropic's cloud, which cannot reach ${new URL(url).host}. Leave --url out: ${title} then starts Collet itself.`
@@ -202,7 +205,7 @@ interface Snippet {
   readonly file: string
   readonly client: McpClient
   readonly entry: JsonObject
-  /** Of the server in the client's file. */
+  /** The server's name in the client's file. */
   readonly name: string
   readonly isKeyed: boolean
 }
@@ -211,15 +214,15 @@ function textOf({ client, name, entry }: Snippet): string {
   return renderEntry(client.format, [client.member, name], entry)
 }
 
-function show(snippet: Snippet, called: string, { output, json }: CommandContext): undefined {
+function show(snippet: Snippet, clientName: string, { output, json }: CommandContext): undefined {
   const { client, entry, file, name } = snippet
   if (json) {
-    output.json({ client: called, file, name, member: client.member, entry })
+    output.json({ client: clientName, file, name, member: client.member, entry })
     return
   }
   output.note(`For ${client.title}, in ${file}:`)
   output.data(textOf(snippet))
-  output.note(`"collet connect ${called} --write" writes it there. ${client.after}`)
+  output.note(`"collet connect ${clientName} --write" writes it there. ${client.after}`)
   noteKey(snippet, output)
 }
 
@@ -255,11 +258,11 @@ async function write(snippet: Snippet, isSure: boolean, context: CommandContext)
   if (after === undefined) {
     output.data(textOf(snippet))
     throw new UsageError(
-      `${file} is not in the format of ${client.title}, so it was not changed. Add the entry above yourself.`,
+      `${file} does not have the format that ${client.title} uses, so it was not changed. Add the entry above yourself.`,
     )
   }
   if (after === before) {
-    if (!json) output.note(`${file} has it already. ${client.after}`)
+    if (!json) output.note(`${file} already has this entry. ${client.after}`)
     return { file, name, changed: false, backup: null }
   }
   const question = `Write "${name}" into ${file}?`

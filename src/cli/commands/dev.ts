@@ -19,7 +19,6 @@ import { OPEN_OPTION, SERVED_STORE_OPTION, serveUntilStopped } from './serve.ts'
  * it listens on loopback only, because callers get the errors that tools throw.
  */
 
-/** Loopback only: errors of tools are sent to callers. */
 const HOST = '127.0.0.1'
 
 type DevOption = 'config' | 'port' | 'store' | 'open' | 'once' | 'check' | 'again'
@@ -28,9 +27,9 @@ const dev = defineCommand<DevOption>({
   name: 'dev',
   summary: 'Serves your tools while you write them: a line for each call, a restart at each save.',
   details: [
-    'Listens on 127.0.0.1 only. Callers get the error that a tool threw, with its place.',
+    'Listens on 127.0.0.1 only. Callers get the error that a tool threw, with its location.',
     'Secrets that tools declare are taken from .env beside the config, for your own calls; they are not stored.',
-    'A file that cannot be loaded is reported with its problems; the old tools are served until it can.',
+    'A file that cannot be loaded is reported with its problems; the old tools are served until it loads.',
   ],
   options: {
     config: CONFIG_OPTION,
@@ -39,7 +38,7 @@ const dev = defineCommand<DevOption>({
     open: OPEN_OPTION,
     once: { help: 'Serve without watching files.' },
     check: { help: 'Load config and tools, print their problems, and exit.' },
-    again: { help: 'With --once or --check, as after a save: print only what changed.' },
+    again: { help: 'With --once or --check: print only what changed, as after a save.' },
   },
   examples: ['collet dev', 'collet dev --port 8080', 'collet dev --check'],
   async run(args, context) {
@@ -129,7 +128,7 @@ class LastStart {
     this.#tools = tools
   }
 
-  /** `Mail.Send@1.0.0 changed` and similar. */
+  /** Describes each change: `Mail.Send@1.0.0 changed`. */
   async changes(): Promise<readonly string[]> {
     const before = await this.#read()
     const now = new Map(this.#tools.map(({ id, definitionHash }) => [id, definitionHash]))
@@ -144,7 +143,7 @@ class LastStart {
 
   async remember(): Promise<void> {
     const tools = Object.fromEntries(this.#tools.map(({ id, definitionHash }) => [id, definitionHash]))
-    // If this fails, the next start lists no changes.
+    // If this fails, the next start compares its tools with an older list.
     await writeFile(this.#file, JSON.stringify(tools)).catch(() => undefined)
   }
 

@@ -74,7 +74,7 @@ const doctor = defineCommand<'config' | 'store'>({
   ],
   options: {
     config: CONFIG_OPTION,
-    store: { value: 'URL', help: 'Check this store instead of the one of the config.' },
+    store: { value: 'URL', help: 'Check this store instead of the one in the config.' },
   },
   examples: ['collet doctor', 'collet doctor --json'],
   async run(args, context) {
@@ -102,7 +102,7 @@ async function examine(
     if (problems.every(({ severity }) => severity !== 'error')) checkAgainstTools(loaded, tools)
     const nowMs = clock.nowMs()
     const webhooks = toWebhooks(config, file)
-    const { names, stored, keyChange, bypasses } = await readStored(await openIfThere(location, context))
+    const { names, stored, keyChange, bypasses } = await readStored(await openIfPresent(location, context))
     // A key in the store makes credentials required, like a key in the config.
     const auth = { ...config.auth, ...(stored.hasKeys ? { required: true } : {}) }
     return [
@@ -284,7 +284,7 @@ function nearestFolder(folder: string): string {
   return existsSync(folder) || dirname(folder) === folder ? folder : nearestFolder(dirname(folder))
 }
 
-async function openIfThere(location: StoreLocation, context: CommandContext): Promise<CheckedStore> {
+async function openIfPresent(location: StoreLocation, context: CommandContext): Promise<CheckedStore> {
   const { kind, file } = location
   if (kind !== 'server' && (file === undefined || !existsSync(file))) return undefined
   try {
@@ -335,9 +335,9 @@ export function checkNode(version: string): Check {
 export function checkClock(clock: Clock, newestFile?: string): Check {
   const nowMs = clock.nowMs()
   const year = new Date(nowMs).getUTCFullYear()
-  const text = Number.isNaN(year) ? 'nonsense' : new Date(nowMs).toISOString()
+  const text = Number.isNaN(year) ? 'an invalid time' : new Date(nowMs).toISOString()
   if (!(year >= FIRST_SANE_YEAR && year < LAST_SANE_YEAR))
-    return fail('clock', `The clock says ${text}`, 'Set the clock, for example with NTP.')
+    return fail('clock', `The clock shows ${text}`, 'Set the clock, for example with NTP.')
   const before = clock.monotonicMs()
   if (clock.monotonicMs() < before) {
     const advice = 'This machine cannot measure time; use another one.'
@@ -347,12 +347,12 @@ export function checkClock(clock: Clock, newestFile?: string): Check {
   if (!written || written <= nowMs + TOLERATED_FUTURE_MS) return ok('clock', text)
   return warn(
     'clock',
-    `The clock says ${text}, but the store was written at ${new Date(written).toISOString()}`,
+    `The clock shows ${text}, but the store was written at ${new Date(written).toISOString()}`,
     'The clock went back. Set it, for example with NTP.',
   )
 }
 
-const OTHERS = 0o077
+const OTHER_USERS_MASK = 0o077
 const RESTORE_KEY = 'Restore it from a backup, or set COLLET_KEY.'
 
 /** Checks the key that encrypts the store (rule 14): `COLLET_KEY`, or the key file beside the database. */
@@ -371,13 +371,13 @@ function checkKey(location: StoreLocation, masterKey: Secret | undefined): Check
     return ok('key', `${file} will be created at the first start`)
   if (stat === undefined) return fail('key', `${file} is missing, but its database exists`, RESTORE_KEY)
   const mode = stat.mode & 0o777
-  if ((mode & OTHERS) !== 0)
+  if ((mode & OTHER_USERS_MASK) !== 0)
     return fail('key', `${file} can be read by others (mode ${mode.toString(8)})`, `Run: chmod 600 ${file}`)
   try {
     for (const line of readFileSync(file, 'utf8').trim().split(/\s+/)) decodeMasterKey(new Secret(line))
     return ok('key', `${file} has 32 bytes and is private`)
   } catch {
-    return fail('key', `${file} does not hold a key of 32 bytes`, RESTORE_KEY)
+    return fail('key', `${file} does not contain a key of 32 bytes`, RESTORE_KEY)
   }
 }
 
@@ -387,7 +387,7 @@ function checkVariable(key: Secret): Check {
     return ok('key', 'COLLET_KEY has 32 bytes')
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    return fail('key', messageOf(error), 'Set COLLET_KEY to the key the database was made with.')
+    return fail('key', messageOf(error), 'Set COLLET_KEY to the key that the database was created with.')
   }
 }
 

@@ -12,7 +12,7 @@ import {
 import { CHOICE_OPTIONS, ImportChoices } from '#cli/import/choices'
 import { type ImportWork, importFrom } from '#cli/import/from'
 import { ALL_CLIENTS, FROM_NAMES, isServerList } from '#cli/import/listed'
-import { choosePlace, endKnown, refuseConfigured } from '#cli/import/place'
+import { chooseKey, endKnown, refuseConfigured } from '#cli/import/place'
 import { SourceRegistry } from '#cli/import/registry'
 import { confirm, readHidden } from '#cli/input'
 import { STORE_OPTIONS } from '#cli/store-access'
@@ -38,26 +38,26 @@ const DETECTION_TIMEOUT_MS = 120_000
 const IMPORT_OPTIONS = {
   from: {
     value: 'CLIENT',
-    otherwise: ALL_CLIENTS,
-    help: `${FROM_NAMES}, or a file that lists servers as one of these does. Default: all.`,
+    bareValue: ALL_CLIENTS,
+    help: `${FROM_NAMES}, or a file in the format of one of these clients. Default: all.`,
   },
   server: {
     value: 'NAME',
     many: true,
-    help: 'With --from: only the server of this name. May be repeated. Default: asked on a terminal, else all.',
+    help: 'With --from: only the server with this name. May be repeated. Default: asked on a terminal, else all.',
   },
   project: {
     help: 'With --from: also the servers in files of this project, which a repository may have brought along.',
   },
   key: {
     value: 'NAME',
-    help: 'Key of the source, which is the toolkit of its tools. Default: what it calls itself.',
+    help: 'Key of the source, which is the toolkit of its tools. Default: the name that the source reports.',
   },
-  type: { value: 'T', help: 'What it is, if you know: mcp, openapi, otc or opentool.' },
+  type: { value: 'T', help: 'Type of the source: mcp, openapi, otc or opentool. Default: detected.' },
   env: {
     value: 'NAME[=VALUE]',
     many: true,
-    help: 'A variable for the program, stored encrypted; without a value, the one of this shell. With --from: a value for its placeholder of that name. May be repeated.',
+    help: 'A variable for the program, stored encrypted; without =VALUE, the value in this shell is used. With --from: the value for the placeholder of that name. May be repeated.',
   },
   ...CHOICE_OPTIONS,
   'api-key': {
@@ -65,7 +65,7 @@ const IMPORT_OPTIONS = {
   },
   replace: { help: 'Replace the source that has this key.' },
   yes: {
-    help: 'Start and add without asking. Without a terminal, nothing of a client is started otherwise.',
+    help: "Start and add without asking. Without a terminal, a client's servers are started only with this option.",
   },
   print: { help: 'Only print what to write into the config.' },
   url: { value: 'U', help: 'Add it through this server instead of the store.' },
@@ -86,7 +86,7 @@ const importSource = defineCommand<ImportOption>({
     'start and each address that it would ask, and starts only what you choose. Without a terminal it starts nothing unless',
     'you add --yes. Files of the project count only with --project; servers that you rejected in the client are left out.',
     'A server that is imported already is not changed, except for new values of its credentials.',
-    'For another account at it, choose another --key.',
+    'To import the same server for another account, choose another --key.',
     'An address is probed for MCP, OpenAPI, OTC, OpenTool and openwop. A file is an OpenAPI, Swagger or OpenTool',
     'document. Words after -- are a program that speaks MCP on its standard input and output.',
     'Config and database are created if there are none. Servers on the same store notice within a second.',
@@ -120,13 +120,13 @@ const importSource = defineCommand<ImportOption>({
     try {
       if (from !== undefined) {
         refuseWithFrom(args)
-        const wishes = {
+        const selection = {
           isSure: args.flag('yes'),
           isNamed: args.text('from') !== undefined,
           withProject: args.flag('project'),
           only: args.texts('server'),
         }
-        return await importFrom({ from, ...work, ...wishes }, context)
+        return await importFrom({ from, ...work, ...selection }, context)
       }
       const target = readTarget(args, context)
       const send = createImportFetch(target.kind === 'url' ? target.url : undefined)
@@ -178,30 +178,30 @@ function readVariables(
   )
 }
 
-interface Import extends ImportWork {
+interface TargetWork extends ImportWork {
   readonly args: Arguments<ImportOption>
   readonly send: typeof fetch
 }
 
-async function importTarget(target: ImportTarget, work: Import, context: CommandContext): Promise<void> {
+async function importTarget(target: ImportTarget, work: TargetWork, context: CommandContext): Promise<void> {
   const { args, registry, choices } = work
   const { output } = context
   await checkKey(args.text('key'), work)
   const found = withVariables(await findTarget(target, work, context), work.given)
   const wanted = choices.apply(found.options)
-  const discovery = await lookInside(target, { ...found, options: wanted }, work, context)
+  const discovery = await readTools(target, { ...found, options: wanted }, work, context)
   const offered = choices.narrow(discovery.tools, wanted)
   const counts = countOffered(offered)
   if (counts.tools === 0 && args.flag('read-only'))
     throw new UsageError('None of its tools is marked read-only. Leave out --read-only.')
-  const place = await choosePlace(
+  const chosen = await chooseKey(
     suggestKey(discovery.name === undefined ? found : { ...found, name: discovery.name }),
     wanted,
     work,
     context,
   )
-  if (place.known !== undefined) return await endKnown(place.known, wanted, work, context)
-  const { key } = place
+  if (chosen.known !== undefined) return await endKnown(chosen.known, wanted, work, context)
+  const { key } = chosen
   const seen = { ...discovery, tools: offered }
   if (!context.json) show(key, found, seen, wanted, context)
   const trust = await choices.decideTrust(offered, context)
@@ -235,14 +235,18 @@ async function importTarget(target: ImportTarget, work: Import, context: Command
   )
 }
 
-async function findTarget(target: ImportTarget, work: Import, context: CommandContext): Promise<FoundSource> {
+async function findTarget(
+  target: ImportTarget,
+  work: TargetWork,
+  context: CommandContext,
+): Promise<FoundSource> {
   const { args, send } = work
   const apiKey = await readApiKey(target, args, context)
   const only = args.oneOf('type', IMPORT_TYPES)
   const signal = AbortSignal.any([work.signal, AbortSignal.timeout(DETECTION_TIMEOUT_MS)])
   const onStep = (text: string): void => context.output.note(text)
-  const { found, seen, isAway } = await detectSource(target, { send, signal, apiKey, only, onStep })
-  if (isAway === true)
+  const { found, seen, isUnreachable } = await detectSource(target, { send, signal, apiKey, only, onStep })
+  if (isUnreachable === true)
     throw new CommandFailure(
       EXIT.server,
       `${seen.map(cleanText).join(' ')} Is it running, and are the address and the port right?`,
@@ -261,7 +265,7 @@ function withVariables(found: FoundSource, given: Readonly<Record<string, string
 }
 
 /** Checks `--key` before anything is started. */
-async function checkKey(key: string | undefined, { args, registry }: Import): Promise<void> {
+async function checkKey(key: string | undefined, { args, registry }: TargetWork): Promise<void> {
   if (key === undefined) return
   if (!isSourceKey(key)) throw new UsageError(`--key expects 1 to 64 letters, digits and "_"; got "${key}".`)
   if (!args.flag('print')) await refuseConfigured(key, registry)
@@ -275,7 +279,7 @@ async function readApiKey(
   if (!args.flag('api-key')) return undefined
   if (!args.flag('yes') && !args.flag('print'))
     throw new UsageError(
-      'With --api-key the key is read from stdin, so there can be no question: add --yes or --print.',
+      'With --api-key the key is read from stdin, so the command cannot ask questions: add --yes or --print.',
     )
   if (target.kind !== 'url') throw new UsageError('--api-key can only be used with an address.')
   const { protocol, hostname } = new URL(target.url)
@@ -284,20 +288,20 @@ async function readApiKey(
   return await readHidden(context, 'Key')
 }
 
-async function lookInside(
+async function readTools(
   target: ImportTarget,
   found: FoundSource,
-  { choices, send, signal }: Import,
+  { choices, send, signal }: TargetWork,
   { output, clock, workingFolder, environment }: CommandContext,
 ): Promise<Discovery> {
   if (target.kind === 'command')
     output.note(`Starting ${cleanText(target.words.join(' '))} (up to ${choices.startSeconds} s)`)
   const onLine = (line: string): void => output.note(`  | ${line}`)
   const services = { fetch: send, clock, folder: workingFolder, environment: environment.variables() }
-  const looking = previewSource(suggestKey(found), found.options, { services, signal, onLine })
-  const preview = await output.during('Reading its tools', looking)
+  const previewing = previewSource(suggestKey(found), found.options, { services, signal, onLine })
+  const preview = await output.during('Reading its tools', previewing)
   if (preview.kind === 'seen') return preview.discovery
-  if (preview.isUsage) throw new CommandFailure(EXIT.usage, `It cannot be used like this: ${preview.why}`)
+  if (preview.isUsage) throw new CommandFailure(EXIT.usage, `This source cannot be used: ${preview.why}`)
   const advice = failureAdvice(preview, found.options)
   throw new CommandFailure(
     EXIT.server,

@@ -60,7 +60,7 @@ const init = defineCommand<never>({
   },
 })
 
-/** The project imports the build of the checkout. `false` if it cannot be built. */
+/** Builds the checkout, because the project imports its build. Returns `false` if it cannot be built. */
 async function buildCheckout({ output, services, clock }: CommandContext): Promise<boolean> {
   const build = isCheckout(ROOT) ? await services.packageBuild(ROOT) : undefined
   if (build === undefined) return true
@@ -78,7 +78,7 @@ async function buildCheckout({ output, services, clock }: CommandContext): Promi
 
 const MANIFEST = 'package.json'
 
-/** `false` if the file exists. */
+/** Writes a new file; returns `false` if the file exists. */
 async function writeNew(file: string, text: string): Promise<boolean> {
   await mkdir(dirname(file), { recursive: true })
   try {
@@ -107,7 +107,7 @@ function nextCommands(
     { command: hasManifest ? 'node --test' : 'npm test', why: 'runs the test of the tool' },
     {
       command: hasManifest ? 'npx collet dev' : 'npm run dev',
-      why: 'serves the tool, and again at each save',
+      why: 'serves the tool, and restarts at each save',
     },
   ]
 }
@@ -116,7 +116,7 @@ function quoted(path: string): string {
   return /\s/.test(path) ? `"${path}"` : path
 }
 
-/** The root folder of this package, from the sources and from the build. */
+/** The root folder of this package; the path is right both in the sources and in the build. */
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url)).replace(/[/\\]$/, '')
 const OWN_NAME = 'collet'
 
@@ -174,7 +174,7 @@ function filesFor(folder: string, collet: string): Readonly<Record<string, strin
   }
 }
 
-/** Files that are identical in every project. They lie in the package, so that they are checked like all code. */
+/** Files that are identical in every project. They are part of the package, so that they are checked like all code. */
 const TEMPLATES = ['README.md', 'collet.config.ts', 'tools/count-words.ts', 'tools/count-words.test.ts']
 
 function readTemplate(name: string): string {

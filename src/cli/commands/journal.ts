@@ -79,7 +79,7 @@ function describeVerification(result: JournalVerification, explains: boolean): s
   const bad = badRows.map(({ row, reason }) => cleanText(`  Row: ${row} ${reason}.`))
   return firstBad === undefined
     ? [
-        `✗ The journal is intact (${size}), but ${badRows.length} of the ${rows} rows that decide something are not.`,
+        `✗ The journal is intact (${size}), but ${badRows.length} of the ${rows} rows of approvals, keys and pins are not.`,
         ...bad,
         ...limits,
       ]
@@ -94,7 +94,7 @@ function describeVerification(result: JournalVerification, explains: boolean): s
 const journalHeads = defineCommand<'store' | 'config'>({
   name: 'journal heads',
   summary: 'Prints the head of each chain, to be kept elsewhere for journal verify --head.',
-  details: ['The journal is checked first: the heads of a damaged one would be worthless.'],
+  details: ['The journal is checked first, because the heads of a damaged journal would be worthless.'],
   options: STORE_OPTIONS,
   examples: ['collet journal heads > heads.txt'],
   async run(args, context) {
@@ -151,7 +151,7 @@ async function printGroup(
   { output, json }: CommandContext,
 ): Promise<void> {
   for (const event of events) {
-    const shown = isOfCall(event) ? { ...event, ...(await traceOf(store, event.record)) } : event
+    const shown = isCallEvent(event) ? { ...event, ...(await traceOf(store, event.record)) } : event
     if (json) output.json({ writer, group, ...snakeNames(shown) })
     else output.data(journalLine(shown))
   }
@@ -159,7 +159,7 @@ async function printGroup(
 
 type CallEvent = Extract<JournalEvent, { readonly record: string; readonly attempt: number }>
 
-function isOfCall(event: JournalEvent): event is CallEvent {
+function isCallEvent(event: JournalEvent): event is CallEvent {
   return event.type.startsWith('call.')
 }
 
@@ -182,7 +182,7 @@ function factText(value: unknown): string {
 
 const DEFAULT_LIMIT = 100
 const MAX_SHOWN = 10_000
-const DENIALS_AT_ONCE = 1_000
+const DENIALS_PER_PAGE = 1_000
 
 const COLUMNS: Columns<Refusal> = {
   AT: ({ at }) => at,
@@ -205,10 +205,10 @@ const audit = defineCommand<'principal' | 'since' | 'limit' | AdminOption>({
     'Repeated refusals of one caller within a minute are counted in one line.',
   ],
   options: {
-    principal: { value: 'P', help: 'Only of this one: key:alice, jwt:<issuer>#<sub> or prn_….' },
+    principal: { value: 'P', help: 'Only this caller: key:alice, jwt:<issuer>#<sub> or prn_….' },
     since: {
       value: 'TIME',
-      help: 'Only since then: 2026-01-31, 2026-01-31T10:00:00Z, or ago: 30m, 12h, 7d.',
+      help: 'Only from this time on: 2026-01-31, 2026-01-31T10:00:00Z, or an age: 30m, 12h, 7d.',
     },
     limit: { value: 'N', help: `Show the newest N. Default ${DEFAULT_LIMIT}.` },
     ...adminOptions('audit:read, and admin:keys for names'),
@@ -233,7 +233,7 @@ async function readNewest(
 ): Promise<readonly Refusal[]> {
   let newest: readonly Refusal[] = []
   for (let after = 0; ; ) {
-    const page = await client.ask(READ_AUDIT, { query: { ...filter, after, limit: DENIALS_AT_ONCE } })
+    const page = await client.ask(READ_AUDIT, { query: { ...filter, after, limit: DENIALS_PER_PAGE } })
     newest = [...newest, ...page.events].slice(-limit)
     // The position did not advance: there are no more pages.
     if (page.next <= after) return newest

@@ -49,7 +49,7 @@ const keysCreate = defineCommand({
   details: [
     'It creates the database if there is none, so that a server can have its keys before its first start.',
     'Once there is a key, every caller of the server needs a credential. A principal cannot be created twice, not even after it was ended.',
-    '--from makes many at once: a JSON list of objects with principal and, if wanted, tenant, scopes, roles, tools, toolsets, label and expires_at. Options are for those that say nothing else. Each line has tenant, principal and key; with --json it is an object.',
+    '--from creates many at once from a JSON list of objects with principal and, if wanted, tenant, scopes, roles, tools, toolsets, label and expires_at. Options apply to entries that do not set the same member. Each line has tenant, principal and key; with --json it is an object.',
     'Without --tool and --toolset the key sees every tool that its scopes and roles allow; with them, only the named ones among these.',
   ],
   positionals: [
@@ -58,8 +58,8 @@ const keysCreate = defineCommand({
   options: {
     from: { value: 'FILE', help: 'Create a principal with its key for each entry of this JSON file.' },
     init: { help: 'Create a config and a database in this folder if it has none.' },
-    scope: { value: 'S', many: true, help: 'A scope that it holds, such as mail:read or mail:*.' },
-    role: { value: 'R', many: true, help: 'A role from auth.roles that it holds.' },
+    scope: { value: 'S', many: true, help: 'A scope for the key, such as mail:read or mail:*.' },
+    role: { value: 'R', many: true, help: 'A role from auth.roles for the key.' },
     toolset: { value: 'T', many: true, help: 'Let it see only the tools of this toolset of the config.' },
     tool: {
       value: 'NAME',
@@ -81,7 +81,7 @@ const keysCreate = defineCommand({
     const [principal] = args.positionals
     const file = args.text('from')
     if ((principal === undefined) === (file === undefined))
-      throw new UsageError('Name one principal, or a file of them with --from.')
+      throw new UsageError('Name one principal, or a file of principals with --from.')
     const [tools, toolsets] = [args.texts('tool'), args.texts('toolset')]
     const terms = {
       scopes: args.texts('scope'),
@@ -92,12 +92,12 @@ const keysCreate = defineCommand({
     }
     const entries = file === undefined ? undefined : await readEntries(file, context)
     const body = { ...terms, principal: principal ?? '' }
-    // Checked first, so that a refused name creates nothing.
+    // The name is checked first, so that a refused name creates nothing.
     const problem = entries === undefined ? newKeyProblem(body, context.clock.nowMs()) : undefined
     if (problem !== undefined) throw new UsageError(problem)
     if (!isServerNamed(args)) {
       if (lacksConfig(args, context) && !args.flag('init')) throw new UsageError(NO_SERVER_HERE)
-      // Often the first command in a folder: a server should have its keys before it listens.
+      // This is often the first command in a folder: a server should have its keys before it listens.
       await ensureStore(args, context)
     }
     if (file !== undefined && entries !== undefined)
@@ -123,7 +123,7 @@ async function issueKeys(
   context: CommandContext,
 ): Promise<ExitCode> {
   const { output, json } = context
-  const sendings = entries.map((entry) => ({ body: { ...terms, ...entry } }))
+  const requests = entries.map((entry) => ({ body: { ...terms, ...entry } }))
   let [asked, refused] = [0, 0]
   const nameOf = (index: number): string => `entry ${index + 1} (${entries[index]?.principal})`
   const take = (issued: NewKey | CommandFailure, index: number): void => {
@@ -139,7 +139,7 @@ async function issueKeys(
     else output.data([tenant, principal, key].join('\t'))
   }
   try {
-    await keyClient(args, context).askEach(CREATE_KEY, sendings, take)
+    await keyClient(args, context).askEach(CREATE_KEY, requests, take)
   } catch (error) {
     output.warn(cleanText(`${file}: stopped at ${nameOf(asked)}. ${resumeHint(asked - refused)}`))
     throw error
@@ -152,11 +152,13 @@ async function issueKeys(
 /** Created keys stay and names are never reused, so the same file can be sent again. */
 function resumeHint(made: number): string {
   const shown =
-    made === 0 ? 'No key was made.' : `${counted(made, 'key')} made before, shown above and only this once.`
+    made === 0
+      ? 'No key was created.'
+      : `${counted(made, 'key')} created before; shown above and only this once.`
   return `${shown} Fix the problem below and run the same command again: existing entries are refused, the others are created. An entry that is refused and has no key above gets another key with "collet keys rotate".`
 }
 
-/** Only checks that it is a list; the route checks the members. */
+/** Checks only that the file is a list of objects; the route checks the members. */
 async function readEntries(file: string, { workingFolder }: CommandContext): Promise<readonly JsonObject[]> {
   const text = await readFile(resolve(workingFolder, file), 'utf8').catch((cause: unknown) => {
     throw new UsageError(`${file} cannot be read.`, { cause })
@@ -211,7 +213,7 @@ function printKey(
   output: Output,
 ): void {
   const end = expiresAt === null ? 'does not expire' : `expires ${expiresAt}`
-  output.note(`Key ${keyId} of ${principal} (tenant ${tenant}) ${end}.`)
+  output.note(`Key ${keyId} for ${principal} (tenant ${tenant}) ${end}.`)
   output.note('It is shown only this once.')
   output.data(key)
 }
@@ -258,7 +260,7 @@ function stateOf({ revoked_at: revokedAt, expires_at: expiresAt }: ApiKey, nowMs
 const KEY_ID = {
   id: 'key',
   name: 'KEY-ID',
-  help: 'The key, as collet keys list shows it, or its beginning.',
+  help: 'The key id that collet keys list shows, or its first characters.',
 } as const
 
 const keysRevoke: Command<AdminOption | 'principal' | 'tenant'> = {
@@ -302,7 +304,7 @@ function keyClient(args: Arguments<AdminOption>, context: CommandContext): Admin
   })
 }
 
-/** What a key may be granted and which principals exist, according to the config; unknown with a store alone. */
+/** What a key may be granted and which principals exist, according to the config; unknown if only a store is named. */
 async function namesFor(
   args: Arguments<AdminOption>,
   context: CommandContext,
@@ -313,7 +315,7 @@ async function namesFor(
   const { toolsets, auth, approvals } = loaded.config
   // A tool that cannot be loaded must not keep keys from being created.
   const { tools: own, problems } = await loadTools(loaded)
-  const isWhole = problems.every(({ severity }) => severity !== 'error')
+  const hasAllTools = problems.every(({ severity }) => severity !== 'error')
   const { tools, sources, unread } = await findKnownTools(loaded.config, own, store)
   const known: KnownGrants = {
     tools,
@@ -321,7 +323,7 @@ async function namesFor(
     toolsets: new Map(Object.entries(toolsets)),
     roles: new Map(Object.entries(auth.roles)),
     scopes: [...approverScopes(toApprovalRules(approvals)), ...[...unread.values()].flatMap(scopesOf)],
-    mayComeLater: (name) => !isWhole || isImported(name, unread),
+    mayComeLater: (name) => !hasAllTools || isImported(name, unread),
   }
   return {
     known: () => known,
@@ -339,7 +341,7 @@ const keysGenerate = defineCommand<never>({
   options: {},
   examples: ['collet keys generate', 'export COLLET_KEY="$(collet keys generate)"'],
   async run(_, { output, json }) {
-    // OTC-103. Standard Base64, not base64url: a key that begins with "-" would be read as an option.
+    // The key is in standard Base64 (OTC-103): one in base64url could begin with "-" and be read as an option.
     const key = randomBytes(KEY_BYTES).toString('base64')
     if (json) output.json({ key })
     else output.data(key)

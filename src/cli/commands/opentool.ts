@@ -29,11 +29,11 @@ import { serveUntilStopped } from './serve.ts'
 
 const INDENT = 2
 /** Conversion losses that a reader of the document should know. */
-const WORTH_A_LINE: ReadonlySet<string> = new Set(['approximated', 'unrepresentable'])
+const REPORTED_SEVERITIES: ReadonlySet<string> = new Set(['approximated', 'unrepresentable'])
 
 const opentoolExport = defineCommand<'config' | 'title' | 'version' | 'description' | 'url' | 'strict'>({
   name: 'opentool export',
-  summary: 'Prints an OpenTool document of the tools of a config, newest version of each.',
+  summary: 'Prints an OpenTool document that describes the newest version of each tool of a config.',
   details: ['What OpenTool cannot express exactly is noted on stderr, tool by tool.'],
   options: {
     config: CONFIG_OPTION,
@@ -63,12 +63,12 @@ const opentoolExport = defineCommand<'config' | 'title' | 'version' | 'descripti
     const url = args.text('url')
     const options = url === undefined ? {} : { server: { url } }
     const { document, losses, skipped } = documentOf(tools, info, options)
-    const worthALine = losses.filter(({ severity }) => WORTH_A_LINE.has(severity))
-    for (const { toolId, side, pointer, keyword, severity } of worthALine)
+    const reported = losses.filter(({ severity }) => REPORTED_SEVERITIES.has(severity))
+    for (const { toolId, side, pointer, keyword, severity } of reported)
       output.warn(cleanText(`${toolId}: ${side}${pointer}: ${keyword} is ${severity}`))
     for (const { id } of skipped) output.warn(`${id} is left out: OpenTool cannot describe it.`)
     output.data(cleanJson(document, json ? 0 : INDENT))
-    return args.flag('strict') && (worthALine.length > 0 || skipped.length > 0) ? EXIT.toolFailed : EXIT.ok
+    return args.flag('strict') && (reported.length > 0 || skipped.length > 0) ? EXIT.toolFailed : EXIT.ok
   },
 })
 
@@ -92,7 +92,7 @@ const OPTIONS = {
 const MAX_PORT = 65_535
 const HEADER_SAFE = /^[\x21-\x7e]+$/
 
-/** Parses the words after `collet opentool`; without a command it starts (OTS-70 to OTS-72). */
+/** Parses the words after `collet opentool`; without a command the server is started (OTS-70 to OTS-72). */
 function readOpenToolRequest(argv: readonly string[]) {
   const [first] = argv
   const isCommand = first !== undefined && !first.startsWith('-')
@@ -125,7 +125,7 @@ function splitKeys(texts: readonly string[]): readonly string[] {
 function readKeys(texts: readonly string[]): readonly string[] {
   const keys = [...new Set(texts.map((text) => text.trim()).filter((text) => text !== ''))]
   if (keys.every((key) => HEADER_SAFE.test(key))) return keys
-  throw new UsageError('An API key travels in a header: printable ASCII without spaces.')
+  throw new UsageError('An API key is sent in a header, so it must be printable ASCII without spaces.')
 }
 
 function readPort(text: string | undefined): number | undefined {
@@ -144,7 +144,7 @@ function parse(argv: readonly string[]) {
   }
 }
 
-/** Display name and command under the guidelines (OTS-73). */
+/** Display name and command that the guidelines require (OTS-73). */
 const NAME = 'COLLET'
 const COMMAND = 'collet opentool'
 
@@ -175,7 +175,7 @@ Global options:
 
 -h, --help    Show help information`
 
-/** `collet opentool …` under the guidelines, exit codes included (OTS-70 to OTS-76). */
+/** Runs `collet opentool …` as the guidelines define, including exit codes (OTS-70 to OTS-76). */
 async function runOpenToolCommand(argv: readonly string[], context: CommandContext): Promise<ExitCode> {
   const { output, environment } = context
   let request: OpenToolRequest

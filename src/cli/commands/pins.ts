@@ -23,7 +23,11 @@ import { Pins } from '#sources/kit/pins'
  */
 
 const PIN_OPTIONS = adminOptions('admin:pins')
-const TOOL = { id: 'tool', name: 'TOOL', help: 'As collet pins list shows it, or its beginning.' } as const
+const TOOL = {
+  id: 'tool',
+  name: 'TOOL',
+  help: 'The name that collet pins list shows, or its first characters.',
+} as const
 const HASH = {
   value: 'H',
   help: 'Only the change whose hash is or begins with H; see collet pins diff.',
@@ -38,7 +42,7 @@ const pinsList = listCommand({
   ],
   options: {
     source: { value: 'KEY', help: 'Only tools of this source.' },
-    all: { help: 'Also list tools for which nothing waits.' },
+    all: { help: 'Also list tools without a waiting change.' },
     ...PIN_OPTIONS,
   },
   examples: ['collet pins list', 'collet pins list --all --source github'],
@@ -92,23 +96,20 @@ function printDiff(diff: PinDiff, output: Output): void {
     output.note('Nothing waits for a decision.')
     return
   }
-  const renamed =
-    waiting.renamed_from === null
-      ? ''
-      : `, under another name than before: ${cleanText(waiting.renamed_from)}`
-  const would = next === null ? 'would take it away' : `would make it ${next}`
+  const renamed = waiting.renamed_from === null ? '' : `, renamed from ${cleanText(waiting.renamed_from)}`
+  const would = next === null ? 'would remove it' : `would make it ${next}`
   output.data(`A ${waiting.class} ${waiting.kind} waits${renamed}; accepting ${would}.`)
   const sorted = differences.toSorted((left, right) => ORDER.indexOf(left.class) - ORDER.indexOf(right.class))
   for (const { class: found, where, says, before, after } of sorted) {
     output.data(`  ${found.padEnd(10)} ${cleanText(where)}: ${cleanText(says)}`)
-    if (before !== undefined) output.data(`             - ${short(before)}`)
-    if (after !== undefined) output.data(`             + ${short(after)}`)
+    if (before !== undefined) output.data(`             - ${shortJson(before)}`)
+    if (after !== undefined) output.data(`             + ${shortJson(after)}`)
   }
   if (waiting.rejected_by !== null) output.note(`${cleanText(waiting.rejected_by)} rejected it.`)
   output.note(`To accept exactly this: collet pins accept ${tool} --hash ${waiting.hash.slice(0, 12)}`)
 }
 
-function short(value: unknown): string {
+function shortJson(value: unknown): string {
   const text = cleanJson(value)
   return text.length <= MAX_SHOWN ? text : `${text.slice(0, MAX_SHOWN)}…`
 }
@@ -118,7 +119,7 @@ const pinsAccept: Command<'hash' | 'all' | 'source' | 'suspicious' | AdminOption
   summary: 'Accepts the waiting change of an imported tool: a new tool, a changed definition or a removal.',
   details: [
     'The version rises: major for breaking changes, minor for widening ones, patch for wording. Servers notice within a second.',
-    '--all leaves out what is suspicious or was rejected; --suspicious includes what is suspicious. Who accepted, and when, is journaled.',
+    '--all leaves out suspicious and rejected changes; --suspicious includes the suspicious ones. Who accepted, and when, is journaled.',
   ],
   positionals: [{ ...TOOL, optional: true }],
   options: {

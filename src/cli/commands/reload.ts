@@ -20,13 +20,13 @@ const reload = operatorCommand({
   name: 'reload',
   summary: 'Makes servers reload their config, without a restart.',
   details: [
-    'It asks the server of the config, or of --url, which answers what changed; all other servers on the same store follow within a second or two,',
+    'It asks the server that the config or --url names, which reports what changed; all other servers on the same store follow within a second or two,',
     'each with its own file. With --store alone all of them are asked through the store; their logs show the result.',
     'Credentials, roles, toolsets, limits, budgets, approvals, webhooks, sources and log.level change at once, and a new certificate is used; other changes are listed.',
   ],
   options: {
     ...adminOptions('admin:reload'),
-    url: { value: 'U', help: 'Server to ask. Default: COLLET_URL, or the address of the config.' },
+    url: { value: 'U', help: 'Server to ask. Default: COLLET_URL, or the address in the config.' },
   },
   examples: ['collet reload', 'collet reload --store postgres://collet@db.internal/collet'],
   client: (args, context) =>
@@ -54,7 +54,7 @@ function printReloaded(
   for (const problem of refused) output.warn(`Refused, so the previous state stays in force: ${problem}`)
 }
 
-/** Reads the config again for a running server. */
+/** Lets a running server read its config again, and prints the result. */
 export function configSource(
   read: () => Promise<Settings>,
   { output, workingFolder }: CommandContext,

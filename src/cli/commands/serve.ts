@@ -46,8 +46,8 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
   summary: 'Serves the tools of a config to one MCP client, on stdin and stdout.',
   details: [
     'MCP clients start it themselves. Messages go to stdout; logs, and what tools print, go to stderr.',
-    'It ends when stdin closes. Once there are keys, in the config or in the store, COLLET_API_KEY says who is calling.',
-    'When a call first needs approval, it serves the page of the approval on a free port of 127.0.0.1; collet sign-in lets your browser decide there.',
+    'It ends when stdin closes. Once there are keys, in the config or in the store, COLLET_API_KEY identifies the caller.',
+    'When a call first needs approval, it serves the approval page on a free port of 127.0.0.1; collet sign-in lets your browser decide there.',
   ],
   options: {
     config: CONFIG_OPTION,
@@ -61,7 +61,7 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
   ],
   async run(args, context) {
     const { environment, services, stdin, output } = context
-    // Before any file of the project is loaded: its output must not reach stdout either.
+    // Stdout is taken before any file of the project is loaded, because its output must not reach stdout either.
     const stdout = context.takeStdout()
     const flags = defined({ store: args.text('store') })
     const settings = await loadSettings(args.text('config'), flags, context)
@@ -102,7 +102,7 @@ const SERVE_OPTIONS = {
   open: OPEN_OPTION,
   watch: { help: 'Restart when a file in the folder of the config, or below it, changes.' },
   'no-migrate': {
-    help: 'Leave the tables of the store to collet migrate, and refuse to start on old ones.',
+    help: 'Do not migrate the tables of the store, and refuse to start if they are old; see collet migrate.',
   },
   'allow-anonymous': {
     help: 'Serve other machines, directly or through a proxy, although there are no credentials.',
@@ -141,7 +141,7 @@ const serve = defineCommand<ServeOption>({
     const workers = args.integer('workers', { min: 1, max: MAX_WORKERS }) ?? 1
     const { worker } = context
     if (worker !== undefined) {
-      // Its messages go to the parent.
+      // A worker reports to its parent process, which prints the banner.
       const options = { allowAnonymous, readAgain: async () => asWorker(await readAgain(), worker), worker }
       return await serveUntilStopped(asWorker(settings, worker), options, context)
     }
@@ -198,7 +198,7 @@ async function serveWithWorkers(
 function checkWorkers({ store, server }: Settings): void {
   if (parseStoreUrl(store).kind !== 'server')
     throw new UsageError(
-      `--workers needs a store on PostgreSQL, and this one is ${shownStoreUrl(store)}: its database has one writer, so further processes would wait for the first, and one in memory could not be shared at all. Give --store postgres://…, or leave --workers out.`,
+      `--workers needs a store on PostgreSQL, and this one is ${shownStoreUrl(store)}. A SQLite database has one writer, so further processes would wait for the first; a store in memory cannot be shared at all. Use --store postgres://…, or leave --workers out.`,
     )
   if (server.internal?.url !== undefined)
     throw new UsageError(
@@ -224,15 +224,15 @@ interface ServeOptions {
   readonly allowStop?: boolean
   /** Set in a worker process. */
   readonly worker?: WorkerSide
-  /** Makes the example call. Default: one over OTC. */
+  /** Makes the example call. Default: a call over OTC. */
   readonly example?: typeof exampleCurl
   /** Opens the console in a browser once the server listens. */
   readonly opens?: boolean
   /** Set by `collet dev`: the author of the tools is at the terminal. */
   readonly developing?: {
-    /** Paths are shown relative to it. */
+    /** Paths are shown relative to this folder. */
     readonly folder: string
-    /** From `.env`, for the author's own calls. */
+    /** Secrets from `.env`, for the author's own calls. */
     readonly secrets: ReadonlyMap<string, Secret>
     /** Called once the server listens; `true` if the banner is not needed. */
     onReady(url: string): Promise<boolean>
@@ -284,10 +284,10 @@ export async function serveUntilStopped(
       endReload = context.onReload(() => void server.readAgain().catch(() => undefined))
     if (worker !== undefined) worker.reportReady(ready)
     else {
-      const isSaid = (await developing?.onReady(url)) === true
-      if (!isSaid) announce(ready, settings, context, { example })
+      const isAnnounced = (await developing?.onReady(url)) === true
+      if (!isAnnounced) announce(ready, settings, context, { example })
       else for (const warning of warnings) output.warn(warning)
-      if (!isSaid && developing !== undefined && isKeyed) output.warn(KEYED_WHILE_DEVELOPING)
+      if (!isAnnounced && developing !== undefined && isKeyed) output.warn(KEYED_WHILE_DEVELOPING)
       if (options.opens === true) context.openBrowser(addressToOpen(ready))
       server.onSourceAdded((view) => reportSource(view, output))
       for (const key of ready.starting) void server.sourceRead(key).then((view) => reportSource(view, output))
@@ -314,7 +314,7 @@ export async function serveUntilStopped(
 }
 
 const KEYED_WHILE_DEVELOPING =
-  'Every caller needs a key here, those on this machine as well: set COLLET_API_KEY for commands and clients. To develop without keys, use another store: collet dev --store memory:'
+  'Every caller needs a key here, including callers on this machine: set COLLET_API_KEY for commands and clients. To develop without keys, use another store: collet dev --store memory:'
 
 const LISTEN_CODES = /^(EADDRINUSE|EACCES|EADDRNOTAVAIL|ENOTFOUND|EAI_AGAIN)$/
 
@@ -336,7 +336,7 @@ function placeText(thrown: unknown): string {
 function stoppingText(by: StopRequester, { server: { drainMs = 0 } }: Settings): string {
   return drainMs === 0 || by === 'person'
     ? 'Stopping: running calls may finish. Press Ctrl-C again to stop at once.'
-    : `Stopping: /health is 503 from now on, calls are taken for ${drainMs / 1_000} s more, then running ones may finish.`
+    : `Stopping: /health returns 503 from now on. New calls are accepted for ${drainMs / 1_000} s more, then running calls may finish.`
 }
 
 function addressToOpen({ url, consoleUrl, signInUrl }: WorkerReady): string {
@@ -350,17 +350,17 @@ function reportSource(view: SourceView | undefined, output: CommandContext['outp
   if (readAtMs !== undefined) output.done(`${key}: ${countsText(view)}`)
   else
     output.warn(
-      `${key} cannot be read${reason === undefined ? '' : `: ${cleanText(reason)}`}. It is tried again; "collet sources check ${key}" shows the cause.`,
+      `${key} cannot be read${reason === undefined ? '' : `: ${cleanText(reason)}`}. The server tries again; "collet sources check ${key}" shows the cause.`,
     )
 }
 
 /** The first request resolves the wait, the second ends the process. `request` requests the stop from inside. */
 function listenForStop({ onStop, exit }: CommandContext) {
   const { promise, resolve } = Promise.withResolvers<StopRequester>()
-  let asked = false
+  let isRequested = false
   const end = onStop((by) => {
-    if (asked) exit(EXIT.server)
-    asked = true
+    if (isRequested) exit(EXIT.server)
+    isRequested = true
     resolve(by)
   })
   return { requested: promise, request: () => resolve('person'), end }

@@ -19,16 +19,15 @@ import { countsText } from '#sources/kit/offer-counts'
  * abbreviated, but an ambiguous abbreviation is refused.
  */
 
-/** The state of a source is known only to the running server. */
 const SOURCE_OPTIONS = {
   ...adminOptions('admin:sources'),
-  url: { value: 'U', help: 'Server to talk to. Default: COLLET_URL, or the address of the config.' },
+  url: { value: 'U', help: 'Server to talk to. Default: COLLET_URL, or the address in the config.' },
 } as const
 
 const KEY = {
   id: 'source',
   name: 'KEY',
-  help: 'The source, as "collet sources" lists it, or its beginning.',
+  help: 'The key that "collet sources" shows, or its first characters.',
 } as const
 const MAX_WARNINGS = 5
 
@@ -39,7 +38,7 @@ const sources = listCommand({
   name: 'sources',
   summary: 'Lists the sources that tools come from, and their state.',
   details: [
-    'TOOLS counts what agents see; WAITING counts changed definitions that no operator has decided about yet',
+    'TOOLS counts what agents see; WAITING counts changed definitions that wait for an operator',
     '("collet pins list"). A source that is down keeps its tools, but calls to them fail until it answers again.',
   ],
   options: SOURCE_OPTIONS,
@@ -59,7 +58,7 @@ const sources = listCommand({
     WHY: ({ reason }) => reason ?? '',
   },
   empty: 'There are no sources. Add one with "collet import", or under `sources` in the config.',
-  isCut: true,
+  fitsTerminal: true,
   note({ sources: found }, { output, context }) {
     for (const { key, warnings, left_out: leftOut } of context.json ? [] : found) {
       const all = [...warnings, ...leftOut.map(({ tool, problem, fix }) => `${tool}: ${problem} ${fix}`)]
@@ -115,7 +114,7 @@ const sourcesCheck = operatorCommand({
   sent: () => ({ isReadOnly: true }),
   waiting: 'Checking the source',
   print({ steps, advice }, { output, context }) {
-    printRows(steps, { columns: STEP_COLUMNS, empty: '', isCut: true }, context)
+    printRows(steps, { columns: STEP_COLUMNS, empty: '', fitsTerminal: true }, context)
     output.data(`Next step: ${cleanText(advice)}`)
   },
   exit: ({ ok }) => (ok ? EXIT.ok : EXIT.toolFailed),
@@ -137,23 +136,23 @@ const sourcesSet = defineCommand({
     include: {
       value: 'NAME',
       many: true,
-      help: 'Only these tools from now on; * stands for any characters, alone for all. May be repeated.',
+      help: 'Only these tools from now on; * stands for any characters, and * alone for all tools. May be repeated.',
     },
     exclude: { value: 'NAME', many: true, help: 'All but these tools from now on. May be repeated.' },
     approval: {
       value: '[TOOL=]WHEN',
       many: true,
-      help: 'never, conditional or always, for all its tools or for one; default takes it back. May be repeated.',
+      help: 'never, conditional or always, for all its tools or for one; default resets it. May be repeated.',
     },
     tier: {
       value: '[TOOL=]TIER',
       many: true,
-      help: 'pure, read or write, for all its tools or for one; default takes it back. May be repeated.',
+      help: 'pure, read or write, for all its tools or for one; default resets it. May be repeated.',
     },
     'call-timeout': {
       value: '[TOOL=]SECONDS',
       many: true,
-      help: 'How long a call may take, of all its tools or of one; default takes it back. May be repeated.',
+      help: 'Timeout of a call, for all its tools or for one; default resets it. May be repeated.',
     },
     timeout: { value: 'SECONDS', help: 'MCP: how long it may take to start.' },
     ...adminOptions('admin:sources'),
@@ -169,7 +168,7 @@ const sourcesSet = defineCommand({
     const changes = readChanges(args)
     if (Object.keys(changes).length === 0)
       throw new UsageError(
-        'Say what to change: --trust, --include, --exclude, --approval, --tier, --call-timeout or --timeout.',
+        'Name what to change: --trust, --include, --exclude, --approval, --tier, --call-timeout or --timeout.',
       )
     const registry = new SourceRegistry(args, 'key', context)
     const taken = (await registry.find([])).taken.map((id) => ({ id, about: [] }))

@@ -22,7 +22,7 @@ const backup = defineCommand<'store' | 'config'>({
   details: [
     'A plain copy of the file would miss what is still in its -wal file. Nothing is overwritten. The key is not copied:',
     'back it up as well, in another place. To restore, stop the server, put both back and remove any old -wal file beside the database.',
-    'A database of PostgreSQL is backed up with its own tools (pg_dump); the command says how.',
+    'A database of PostgreSQL is backed up with its own tools (pg_dump); this command prints how.',
   ],
   positionals: [{ name: 'FILE', help: 'The new file; it must not exist yet.' }],
   options: STORE_OPTIONS,
@@ -33,7 +33,7 @@ const backup = defineCommand<'store' | 'config'>({
     const file = resolve(workingFolder, name)
     if (existsSync(file)) throw new UsageError(`${file} already exists. Name a new file, or move that one.`)
     if (!existsSync(dirname(file)))
-      throw new UsageError(`There is no folder ${dirname(file)}. Make it, or name a file elsewhere.`)
+      throw new UsageError(`There is no folder ${dirname(file)}. Create it, or name a file elsewhere.`)
     const access = await storeAccess(args, context)
     await output.during('Copying', services.backUp(access, file))
     const key = environment.masterKey === undefined ? keyFileIn(access.dataFolder) : 'COLLET_KEY'
@@ -81,7 +81,7 @@ const storeCopy = defineCommand<never>({
   ],
   positionals: [
     { name: 'FROM', help: `${KEPT_STORE_FORMS}, up to date (collet migrate).` },
-    { name: 'TO', help: 'As FROM; it must be empty.' },
+    { name: 'TO', help: 'A store in one of the same forms; it must be empty.' },
   ],
   options: {},
   examples: ['collet store copy sqlite:.collet/collet.db postgres://collet@db.example/collet'],
@@ -91,7 +91,7 @@ const storeCopy = defineCommand<never>({
     const source = locateStore(from, workingFolder, 'FROM')
     const target = locateStore(to, workingFolder, 'TO')
     if (source.kind === 'memory' || target.kind === 'memory')
-      throw new UsageError('A store in memory cannot be copied: it is seen by its server only.')
+      throw new UsageError('A store in memory cannot be copied: only its own server can see it.')
     if (source.store === target.store) throw new UsageError('FROM and TO are the same store.')
     if (source.file !== undefined && !existsSync(source.file))
       throw new UsageError(`There is no database at ${source.file}.`)
@@ -114,7 +114,7 @@ const storeCopy = defineCommand<never>({
     const size = `${rows} rows in ${tables.length} tables, ${chains} chains of the journal`
     output.data(
       kind === 'already'
-        ? `${name} already is a copy of it: ${size}`
+        ? `${name} is already a copy: ${size}`
         : `Copied to ${name}: ${size}, counted and checked`,
     )
     if (masterKey !== undefined) return
@@ -127,7 +127,7 @@ const storeCopy = defineCommand<never>({
   },
 })
 
-/** Servers look for a new key every second; the command gives up when one has not followed after this time. */
+/** Servers look for a new key every second; the command gives up if a server does not use it after this time. */
 const MAX_WAIT_MS = 30_000
 
 const storeRekey = defineCommand<'status' | 'store' | 'config'>({

@@ -31,10 +31,10 @@ import type { Store } from '#store/collet-store'
  */
 
 /** Columns to drop on a narrow terminal, in this order, until the table fits. */
-const GOES = [[], ['NAME', 'CATALOG ID'], ['SOURCE'], ['NEEDS'], ['APPROVAL']] as const
+const DROP_ORDER = [[], ['NAME', 'CATALOG ID'], ['SOURCE'], ['NEEDS'], ['APPROVAL']] as const
 const OTHER_NAMES: ReadonlySet<string> = new Set(['NAME', 'CATALOG ID'])
-const STAYS: ReadonlySet<string> = new Set(['TOOL', 'TIER', 'DESCRIPTION'])
-const CALLED_SINCE_MS = 86_400_000
+const ALWAYS_SHOWN: ReadonlySet<string> = new Set(['TOOL', 'TIER', 'DESCRIPTION'])
+const CALL_COUNT_PERIOD_MS = 86_400_000
 const NO_TOOLS =
   'There are no tools. Write one (collet init) or import some (collet import); those of a new source are there once "collet serve" has read them.'
 
@@ -53,18 +53,18 @@ const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'too
       name: 'WORDS',
       optional: true,
       many: true,
-      help: 'Words that a tool must have: in names, purpose, tags or fields.',
+      help: 'Words that must occur in the names, purpose, tags or fields of a tool.',
     },
   ],
   options: {
-    source: { value: 'S', help: 'Only of these sources or toolkits; several with commas.' },
-    tier: { value: 'T', help: `Only of these tiers: ${FILTERS.tier.join(', ')}.` },
-    approval: { value: 'A', help: `Only with this approval: ${FILTERS.approval.join(', ')}.` },
-    needs: { value: 'N', help: `Only what needs this: ${FILTERS.needs.join(', ')}.` },
-    health: { value: 'H', help: `Only in this condition: ${FILTERS.health.join(', ')}.` },
+    source: { value: 'S', help: 'Only tools from these sources or toolkits, separated by commas.' },
+    tier: { value: 'T', help: `Only tools of these tiers: ${FILTERS.tier.join(', ')}.` },
+    approval: { value: 'A', help: `Only tools with this approval: ${FILTERS.approval.join(', ')}.` },
+    needs: { value: 'N', help: `Only tools that need this: ${FILTERS.needs.join(', ')}.` },
+    health: { value: 'H', help: `Only tools in this condition: ${FILTERS.health.join(', ')}.` },
     sort: {
       value: 'BY',
-      help: `Order: ${ORDERS.join(', ')} (within a day). Default: what fits best, or name.`,
+      help: `Order: ${ORDERS.join(', ')} (of the last day). Default: best match first; without words, name.`,
     },
     toolset: { value: 'NAME', help: 'Only the tools of this toolset.' },
     ...TOOL_OPTIONS,
@@ -80,7 +80,7 @@ const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'too
     const asker = new ToolAsker(args, context)
     const listing = await asker.list(args.text('toolset'))
     const order = args.oneOf('sort', ORDERS)
-    const since = new Date(clock.nowMs() - CALLED_SINCE_MS)
+    const since = new Date(clock.nowMs() - CALL_COUNT_PERIOD_MS)
     const found = new SearchableTools(listing).find({
       text: args.positionals.join(' '),
       filters: readFilters(args, listing),
@@ -108,7 +108,7 @@ function readFilters(args: Arguments<keyof ToolFilters>, { tools: all }: ToolLis
     const known: readonly string[] = choices[name]
     const wrong = words.find((word) => !known.includes(word))
     if (wrong === undefined) return words
-    const list = name === 'source' ? '' : ` It takes ${known.join(', ')}.`
+    const list = name === 'source' ? '' : ` Choices: ${known.join(', ')}.`
     throw new UsageError(`--${name}: there is no "${wrong}".${didYouMean(wrong, known)}${list}`)
   }
   return {
@@ -141,7 +141,7 @@ const COLUMNS: Readonly<Record<string, (found: FoundTool, listing: ToolListing) 
       .map(({ kind, id }) => (kind === 'scope' ? `scope ${id}` : id))
       .join(', '),
   CONDITION: ({ condition }) => (condition === undefined ? '' : conditionText(condition)),
-  // Servers of other makers may send descriptions of several lines.
+  // Servers from other vendors may send descriptions of several lines.
   DESCRIPTION: ({ tool }) => cleanText(tool.description.split('\n', 1)[0]?.trim() ?? ''),
 }
 
@@ -163,11 +163,11 @@ function conditionText(condition: Condition): string {
 }
 
 const MISSING = {
-  met: 'there',
+  met: 'available',
   missing: 'missing',
-  spent: 'has ended',
-  scopes: 'may do too little',
-  per_user: 'of each user',
+  spent: 'has expired',
+  scopes: 'lacks scopes',
+  per_user: 'needed from each user',
 } as const satisfies Record<ListedRequirement['state'], string>
 
 function renderTools(
@@ -191,11 +191,11 @@ function renderTools(
   // A pipe or a file always gets the same columns, without the other names of a tool; `--json` has everything.
   if (width === undefined)
     return table(({ heading, isEmpty }) => !OTHER_NAMES.has(heading) && (heading !== 'CONDITION' || !isEmpty))
-  const gone = new Set<string>()
+  const dropped = new Set<string>()
   let shown: readonly string[] = []
-  for (const headings of GOES) {
-    for (const heading of headings) gone.add(heading)
-    shown = table(({ heading, isEmpty }) => !gone.has(heading) && (STAYS.has(heading) || !isEmpty))
+  for (const headings of DROP_ORDER) {
+    for (const heading of headings) dropped.add(heading)
+    shown = table(({ heading, isEmpty }) => !dropped.has(heading) && (ALWAYS_SHOWN.has(heading) || !isEmpty))
     if (shown.every((line) => line.length <= width)) break
   }
   return shown
@@ -208,7 +208,7 @@ const show = defineCommand<keyof typeof TOOL_OPTIONS | 'version'>({
     'Asks the running server, or reads config and store, as collet tools does. --json has everything: schemas, policy, the',
     'change that is held, and what models are given in the shapes of MCP, OpenAI and Anthropic.',
   ],
-  positionals: [{ name: 'TOOL', help: 'Any of its names, with @1.2.3 behind it or not.' }],
+  positionals: [{ name: 'TOOL', help: 'Any of its names, with or without a version: @1.2.3.' }],
   options: {
     version: { value: 'V', help: 'Another version than the newest.' },
     ...TOOL_OPTIONS,
@@ -246,7 +246,7 @@ const toolsets = defineCommand<AdminOption>({
   examples: ['collet toolsets', 'collet toolsets --json', 'collet tools --toolset crm'],
   async run(args, context) {
     const found = await askToolsets(args, context)
-    printRows(found, { columns: TOOLSET_COLUMNS, empty: NO_TOOLSETS, isCut: true }, context)
+    printRows(found, { columns: TOOLSET_COLUMNS, empty: NO_TOOLSETS, fitsTerminal: true }, context)
   },
 })
 

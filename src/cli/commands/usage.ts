@@ -25,12 +25,12 @@ const usage = operatorCommand({
     'It counts recorded calls. Calls of pure and read tools are kept for calls.retentionHours, 24 by default; for a week set 168. Reads the store directly; with --url it asks the server.',
   ],
   options: {
-    by: { value: 'WHAT', help: 'tenant, principal, tool, or several with commas. Default: tenant.' },
+    by: { value: 'WHAT', help: 'tenant, principal, tool, or several separated by commas. Default: tenant.' },
     since: {
       value: 'TIME',
-      help: 'From then on: 2026-01-31, 2026-01-31T10:00:00Z, or ago: 30m, 12h, 7d. Default 7d.',
+      help: 'Only calls from this time on: 2026-01-31, 2026-01-31T10:00:00Z, or an age: 30m, 12h, 7d. Default 7d.',
     },
-    until: { value: 'TIME', help: 'Up to then.' },
+    until: { value: 'TIME', help: 'Only calls before this time.' },
     tenant: { value: 'T', help: 'Only this tenant.' },
     ...adminOptions('admin:calls'),
   },
@@ -53,11 +53,11 @@ const usage = operatorCommand({
   json: ({ usage: found }, args) => groupBy(found, readGroups(args)),
   print({ usage: found }, { args, context }) {
     const by = readGroups(args)
-    const table = { columns: columnsOf(by), empty: 'There are no calls in this time.' }
+    const table = { columns: columnsOf(by), empty: 'There are no calls in this period.' }
     printRows(groupBy(found, by), table, context)
   },
   note({ whole }, { output }) {
-    if (!whole) output.warn('There are more calls than were counted: name a shorter time with --since.')
+    if (!whole) output.warn('There are more calls than were counted: choose a shorter period with --since.')
   },
 })
 
@@ -66,13 +66,15 @@ function readGroups(args: Arguments<'by'>): readonly Group[] {
   return text.split(',').map((word) => {
     const group = GROUPS.find((known) => known === word.trim())
     if (group !== undefined) return group
-    throw new UsageError(`--by expects ${GROUPS.join(', ')}, or several of them with commas; got "${text}".`)
+    throw new UsageError(
+      `--by expects ${GROUPS.join(', ')}, or several of them separated by commas; got "${text}".`,
+    )
   })
 }
 
 function groupBy(found: readonly Usage[], by: readonly Group[]) {
-  const alike = Map.groupBy(found, (row) => JSON.stringify(by.map((group) => row[group])))
-  return [...alike.values()].map((rows) => sumOf(rows, by)).sort((left, right) => right.calls - left.calls)
+  const byNames = Map.groupBy(found, (row) => JSON.stringify(by.map((group) => row[group])))
+  return [...byNames.values()].map((rows) => sumOf(rows, by)).sort((left, right) => right.calls - left.calls)
 }
 
 function sumOf(rows: readonly Usage[], by: readonly Group[]) {

@@ -10,7 +10,7 @@ import { tryWebhook } from '#server/webhooks/samples'
 
 /**
  * `collet webhooks` and `collet webhooks test`: webhooks of the config, their deliveries, and test messages.
- * Invariant: of an address only the host is printed, because the rest may be a secret.
+ * Invariant: only the host of an address is printed, because the rest may be a secret.
  */
 
 const SCOPE = 'admin:webhooks'
@@ -38,17 +38,17 @@ const webhooks = defineCommand<AdminOption>({
   examples: ['collet webhooks', 'collet webhooks --json'],
   async run(args, context) {
     const { webhooks: found, unclaimed } = await list(args, context)
-    printRows(found, { columns: COLUMNS, empty: NO_WEBHOOKS, isCut: true }, context)
+    printRows(found, { columns: COLUMNS, empty: NO_WEBHOOKS, fitsTerminal: true }, context)
     if (unclaimed > 0)
       context.output.warn(
-        `${unclaimed === 1 ? '1 message waits' : `${unclaimed} messages wait`} for webhooks that this config does not have. What is a week old is dropped.`,
+        `${unclaimed === 1 ? '1 message waits' : `${unclaimed} messages wait`} for webhooks that this config does not have. Messages are dropped after a week.`,
       )
   },
 })
 
 async function list(args: Arguments<AdminOption>, context: CommandContext): Promise<Webhooks> {
   if (isServerNamed(args)) return await new AdminClient(args, context).ask(LIST_WEBHOOKS)
-  const { webhooks: known } = await configured(args, context)
+  const { webhooks: known } = await readConfigured(args, context)
   if (!(await hasStore(args, context))) return listWebhooks(known, [])
   return await withStore(args, context, async ({ notices }) => listWebhooks(known, await notices.listeners()))
 }
@@ -58,7 +58,7 @@ const test = defineCommand<AdminOption | 'format'>({
   summary: 'Sends test messages to webhooks and prints their answers.',
   details: [
     'Each gets one sample of every event that it receives, in its format, marked as a test. Without a name all webhooks are tested.',
-    'A URL that is not in the config gets one sample of everything, unsigned: to try an address before it is written down.',
+    'A URL that is not in the config gets one sample of everything, unsigned: to try an address before it is added to the config.',
     'It is sent from here; with --url the server sends, and only to webhooks of its config.',
   ],
   positionals: [
@@ -96,18 +96,18 @@ async function tryAll(
   const [name] = args.positionals
   if (isServerNamed(args))
     return (await new AdminClient(args, context).ask(TEST_WEBHOOKS, { body: defined({ name }) })).results
-  const { webhooks: known, egress, publicUrl } = await configured(args, context)
-  const meant = chosen(known, name, args.oneOf('format', FORMATS))
-  const send = openWebhookFetch(meant, egress)
+  const { webhooks: known, egress, publicUrl } = await readConfigured(args, context)
+  const selected = selectWebhooks(known, name, args.oneOf('format', FORMATS))
+  const send = openWebhookFetch(selected, egress)
   try {
     const trial = { fetch: send, clock: context.clock, publicUrl: () => publicUrl }
-    return (await Promise.all(meant.map((webhook) => tryWebhook(webhook, trial)))).flat()
+    return (await Promise.all(selected.map((webhook) => tryWebhook(webhook, trial)))).flat()
   } finally {
     await send.close()
   }
 }
 
-function chosen(
+function selectWebhooks(
   known: readonly Webhook[],
   name: string | undefined,
   format: Webhook['format'] | undefined,
@@ -122,7 +122,7 @@ function chosen(
 
 const FORMATS = ['json', 'slack', 'teams'] as const satisfies readonly Webhook['format'][]
 
-async function configured(args: Arguments<AdminOption>, context: CommandContext) {
+async function readConfigured(args: Arguments<AdminOption>, context: CommandContext) {
   const { config, file } = await loadProjectConfig(args.text('config'), context)
   const { host, port, publicUrl = `http://${host}:${port}` } = config.server
   return { webhooks: toWebhooks(config, file), egress: config.egress, publicUrl }

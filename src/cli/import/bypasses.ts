@@ -16,7 +16,7 @@ import { CLIENT_NAMES, clientPlace } from '#server/import/clients'
 
 /**
  * Entries of MCP clients that reach a server directly although Collet serves it, and so bypass approvals. `connect`
- * lists them and removes them on request, `doctor` warns of them. The module also copies and replaces the files of
+ * lists them and removes them on request, `doctor` warns about them. The module also copies and replaces the files of
  * clients. Invariant: a file is replaced atomically, after a copy was made.
  */
 
@@ -73,20 +73,20 @@ function filesOf(bypasses: readonly Bypass[]): string {
   return [...new Set(bypasses.map(({ file }) => file))].join(', ')
 }
 
-interface Closing {
+interface RemovalOptions {
   readonly client: string
   /** `--only`: remove without asking. */
   readonly isOnly: boolean
-  /** No question may be asked. */
+  /** `--yes` or `--json`: no question is asked. */
   readonly isSure: boolean
-  /** Copies made so far, by file. */
+  /** Backups made so far, by the file that was copied. */
   readonly copied: ReadonlyMap<string, string>
 }
 
 /** Lists the entries that bypass Collet, and removes those that the user chooses. Returns the removed entries. */
 export async function closeBypasses(
   bypasses: readonly Bypass[],
-  { client, isOnly, isSure, copied }: Closing,
+  { client, isOnly, isSure, copied }: RemovalOptions,
   context: CommandContext,
 ): Promise<readonly Bypass[]> {
   const { output } = context
@@ -94,13 +94,13 @@ export async function closeBypasses(
   const others = bypasses.filter(({ source }) => source === undefined)
   if (others.length > 0)
     output.note(
-      `Not imported, so ${others.length === 1 ? 'it goes' : 'they go'} around Collet: ${cleanText(bypassNames(others))} in ${filesOf(others)}. "collet import --from ${client}" imports ${others.length === 1 ? 'it' : 'them'}.`,
+      `Not imported, so ${others.length === 1 ? 'it bypasses' : 'they bypass'} Collet: ${cleanText(bypassNames(others))} in ${filesOf(others)}. "collet import --from ${client}" imports ${others.length === 1 ? 'it' : 'them'}.`,
     )
   if (served.length === 0) return []
   const isOne = served.length === 1
   const [them, are] = isOne ? ['it', 'is'] : ['them', 'are']
   output.warn(
-    `${cleanText(bypassNames(served))} ${are} still in ${filesOf(served)} and ${isOne ? 'goes' : 'go'} around Collet: the agent has these tools twice, once without approvals and records.`,
+    `${cleanText(bypassNames(served))} ${are} still in ${filesOf(served)} and ${isOne ? 'bypasses' : 'bypass'} Collet: the agent has these tools twice, once without approvals and records.`,
   )
   if (!isOnly && (isSure || !(await confirm(context, `Remove ${them}?`, { default: 'yes' })))) {
     output.note(`To remove ${them}: collet connect ${client} --write --only`)
@@ -115,7 +115,7 @@ export async function closeBypasses(
 async function removeFrom(
   named: string,
   entries: readonly Bypass[],
-  copied: Closing['copied'],
+  copied: RemovalOptions['copied'],
   context: CommandContext,
 ): Promise<readonly Bypass[]> {
   const { output } = context
@@ -133,7 +133,7 @@ async function removeFrom(
   return entries
 }
 
-/** Copies a file beside itself; returns the path of the copy. */
+/** Copies a file temporary itself; returns the path of the copy. */
 export async function backUp(file: string, { clock }: CommandContext): Promise<string> {
   const stamp = new Date(clock.nowMs()).toISOString().replace(/[-:]|\.\d+/g, '')
   const backup = `${file}.${stamp}.backup`
@@ -145,19 +145,19 @@ export async function backUp(file: string, { clock }: CommandContext): Promise<s
 export async function replaceFile(file: string, text: string): Promise<void> {
   await mkdir(dirname(file), { recursive: true })
   const mode = existsSync(file) ? (await stat(file)).mode & 0o777 : 0o600
-  const beside = `${file}.${randomUUID()}.new`
+  const temporary = `${file}.${randomUUID()}.new`
   try {
-    const handle = await open(beside, 'wx', mode)
+    const handle = await open(temporary, 'wx', mode)
     try {
       await handle.writeFile(text)
       await handle.sync()
     } finally {
       await handle.close()
     }
-    await chmod(beside, mode)
-    await rename(beside, file)
+    await chmod(temporary, mode)
+    await rename(temporary, file)
   } catch (error) {
-    await rm(beside, { force: true })
+    await rm(temporary, { force: true })
     throw error
   }
 }

@@ -8,7 +8,7 @@ import type { OfferedTool } from '#sources/kit/source'
 
 /**
  * The choices of `collet import`: which tools, which trust, which timeouts. They apply to every source that one
- * command adds. Invariant: an option that the type of a source does not know is refused, and trust in annotations is
+ * command adds. Invariant: an option that does not apply to the type of a source is refused, and trust in annotations is
  * never assumed.
  */
 
@@ -65,7 +65,7 @@ export class ImportChoices {
     return (this.#timeoutMs ?? FIRST_START_MS) / 1000
   }
 
-  /** Adds the choices to the options of a source; refuses those that its type does not know. */
+  /** Adds the choices to the options of a source; refuses those that do not apply to its type. */
   apply(options: JsonObject): JsonObject {
     const type = String(options.type)
     const timeoutMs = this.#timeoutMs
@@ -78,7 +78,7 @@ export class ImportChoices {
     ]
     for (const [option, isGiven, types] of given)
       if (isGiven && !types.includes(type))
-        throw new UsageError(`--${option} is for ${types.join(' and ')}, and this is ${type}.`)
+        throw new UsageError(`--${option} is for ${types.join(' and ')}, but this source is ${type}.`)
     const methods = this.#isReadOnly && type === 'openapi' ? READING_METHODS : this.#methods
     return {
       ...options,
@@ -113,11 +113,11 @@ export class ImportChoices {
   /** Whether to trust annotations: `--trust`, else the answer on a terminal, else no. */
   async decideTrust(tools: readonly OfferedTool[], context: CommandContext): Promise<Trust> {
     if (this.#trust !== undefined) return this.#trust
-    const promises = promisesOf(tools)
-    if (promises === undefined) return 'nothing'
+    const summary = summarizeAnnotations(tools)
+    if (summary === undefined) return 'nothing'
     if (context.stdin.isTTY === true)
-      return (await confirm(context, `${promises}. Trust these annotations?`)) ? 'annotations' : 'nothing'
-    context.output.note(`${promises}. All tools are treated as writes unless you add --trust annotations.`)
+      return (await confirm(context, `${summary}. Trust these annotations?`)) ? 'annotations' : 'nothing'
+    context.output.note(`${summary}. All tools are treated as writes unless you add --trust annotations.`)
     return 'nothing'
   }
 }
@@ -132,8 +132,8 @@ function isReadOnly({ hints }: OfferedTool): boolean {
   return hints?.readOnly === true
 }
 
-/** Describes how many tools have annotations, for the question; `undefined` if none has. */
-function promisesOf(tools: readonly OfferedTool[]): string | undefined {
+/** Describes how many tools have annotations, for the question; `undefined` if no tool has any. */
+function summarizeAnnotations(tools: readonly OfferedTool[]): string | undefined {
   const readOnly = tools.filter(isReadOnly).length
   const idempotent = tools.filter(({ hints }) => hints?.idempotent === true && !hints.readOnly).length
   if (readOnly === 0 && idempotent === 0) return undefined

@@ -12,7 +12,14 @@ import { createImportFetch, failureAdvice, importWarnings, previewSource } from 
 import { countOffered, countsText, type OfferCounts } from '#sources/kit/offer-counts'
 import type { Discovery } from '#sources/kit/source'
 import type { ImportChoices } from './choices.ts'
-import { ALL_CLIENTS, type Candidate, chooseServers, type LeftOut, readLists, siftServers } from './listed.ts'
+import {
+  ALL_CLIENTS,
+  type Candidate,
+  chooseServers,
+  type OmittedServer,
+  readLists,
+  siftServers,
+} from './listed.ts'
 import { freeKey, type KnownSource, renewedText, type SourceRegistry } from './registry.ts'
 
 /**
@@ -25,7 +32,7 @@ import { freeKey, type KnownSource, renewedText, type SourceRegistry } from './r
 export interface ImportWork {
   readonly choices: ImportChoices
   readonly registry: SourceRegistry
-  /** `--env`: variables of the program, or values for placeholders. */
+  /** Values of `--env`: variables for the program, or values for placeholders. */
   readonly given: Readonly<Record<string, string>>
   readonly signal: AbortSignal
 }
@@ -44,7 +51,7 @@ interface FromWork extends ImportWork {
 /**
  * Imports the MCP servers that a client lists: reads the files, asks which servers to start, fills in their
  * placeholders, starts them, and adds those that answer. A server that fails does not stop the others; the summary
- * gives its next step.
+ * shows its next step.
  */
 export async function importFrom(work: FromWork, context: CommandContext): Promise<ExitCode> {
   const { choices, registry, isSure } = work
@@ -55,13 +62,13 @@ export async function importFrom(work: FromWork, context: CommandContext): Promi
   })
   const chosen = await chooseServers(candidates, { isSure, hasDefault: work.isNamed }, context)
   const { fresh, known, failed: unusable } = await sortServers(chosen, asked, work, context)
-  const looked = await lookAtAll(fresh, work, context)
-  const seen = looked.filter((row): row is Seen => 'discovery' in row)
-  const broken = [...failed, ...unusable, ...looked.filter((row): row is LeftOut => 'why' in row)]
+  const results = await startServers(fresh, work, context)
+  const seen = results.filter((row): row is StartedServer => 'discovery' in row)
+  const broken = [...failed, ...unusable, ...results.filter((row): row is OmittedServer => 'why' in row)]
   const taken = new Set((await registry.find([])).taken)
   const rows = seen.flatMap((row) => (row.renews === undefined ? [{ ...row, key: keyFor(row, taken) }] : []))
   const renewed = seen.flatMap(({ renews, ...row }) => (renews === undefined ? [] : [{ ...row, ...renews }]))
-  for (const row of rows) showSeen(row, context)
+  for (const row of rows) showStarted(row, context)
   const trust = await choices.decideTrust(
     rows.flatMap(({ discovery }) => discovery.tools),
     context,
@@ -84,13 +91,13 @@ export async function importFrom(work: FromWork, context: CommandContext): Promi
   return broken.length === 0 ? EXIT.ok : EXIT.server
 }
 
-interface Fresh {
+interface ServerToStart {
   readonly name: string
   readonly options: JsonObject
-  /** Set if it is imported already, with older credentials. */
+  /** The source that has this server already, with older credentials. */
   readonly renews?: KnownSource
 }
-interface Known {
+interface ImportedServer {
   readonly name: string
   readonly key: string
 }
@@ -136,7 +143,7 @@ async function sortServers(
       ...usable.flatMap(({ name }, index) => {
         const keys = older[index]?.map(({ key }) => key) ?? []
         if (exact[index] !== undefined || keys.length < 2) return []
-        const why = `it is ${keys.join(' or ')} with other credentials. Import it alone, and say which with --key: collet import --key ${keys[0]} -- PROGRAM.`
+        const why = `it is ${keys.join(' or ')} with other credentials. Import it alone, and choose the source with --key: collet import --key ${keys[0]} -- PROGRAM.`
         return [{ name, why }]
       }),
     ],
@@ -144,7 +151,7 @@ async function sortServers(
 }
 
 /** A server listed under two names is imported once. */
-function distinct(servers: readonly Fresh[]): readonly Fresh[] {
+function distinct(servers: readonly ServerToStart[]): readonly ServerToStart[] {
   const byUpstream = Map.groupBy(servers, ({ options }) => canonicalJson(options))
   return [...byUpstream.values()].flatMap(([first]) => first ?? [])
 }
@@ -171,40 +178,40 @@ async function placeholderValues(
   }
 }
 
-interface Seen extends Fresh {
+interface StartedServer extends ServerToStart {
   readonly discovery: Discovery
 }
 
-/** Launchers wait for the network more than for this machine. */
+/** Number of servers that start in parallel; launchers mostly wait for the network. */
 const AT_ONCE = 4
 const MAX_LINES = 20
 
 /** Starts the servers in parallel, and reports each one that answers. */
-async function lookAtAll(
-  fresh: readonly Fresh[],
+async function startServers(
+  fresh: readonly ServerToStart[],
   work: FromWork,
   context: CommandContext,
-): Promise<readonly (Seen | LeftOut)[]> {
+): Promise<readonly (StartedServer | OmittedServer)[]> {
   if (fresh.length === 0) return []
   const { output } = context
   const names = cleanText(fresh.map(({ name }) => name).join(', '))
   output.note(`Starting ${names} (up to ${work.choices.startSeconds} s each)`)
-  const rows = new Map<Fresh, Seen | LeftOut>()
+  const rows = new Map<ServerToStart, StartedServer | OmittedServer>()
   const waiting = [...fresh]
   const take = async (): Promise<void> => {
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift())
-      rows.set(next, await lookAt(next, work, context))
+      rows.set(next, await startServer(next, work, context))
   }
   const workers = Array.from({ length: AT_ONCE }, take)
   await output.during(`Starting ${fresh.length} servers`, Promise.all(workers))
   return fresh.flatMap((server) => rows.get(server) ?? [])
 }
 
-async function lookAt(
-  server: Fresh,
+async function startServer(
+  server: ServerToStart,
   { choices, signal }: FromWork,
   { output, clock, workingFolder, environment }: CommandContext,
-): Promise<Seen | LeftOut> {
+): Promise<StartedServer | OmittedServer> {
   const { name, options } = server
   const shown = cleanText(name)
   const send = createImportFetch(typeof options.url === 'string' ? options.url : undefined)
@@ -216,7 +223,7 @@ async function lookAt(
   try {
     const { cwd } = options
     if (typeof cwd === 'string' && !existsSync(cwd))
-      return { name, why: `its folder ${cwd} is not there. Make it, or change "cwd" in the file.` }
+      return { name, why: `its folder ${cwd} does not exist. Create it, or change "cwd" in the file.` }
     const services = { fetch: send, clock, folder: workingFolder, environment: environment.variables() }
     const key = keyFromName(name) ?? 'Imported'
     const preview = await previewSource(key, options, { services, signal, onLine })
@@ -238,20 +245,23 @@ async function lookAt(
 }
 
 const OLD_TRANSPORT =
-  'It looks like the HTTP+SSE transport of 2024, which is not spoken here: look for its newer address, often ending in /mcp.'
+  'It looks like the HTTP+SSE transport of 2024, which Collet does not support: look for its newer address, often ending in /mcp.'
 
 function isOldTransport({ url }: JsonObject): boolean {
   return typeof url === 'string' && /\/sse\/?$/.test(URL.parse(url)?.pathname ?? '')
 }
 
 /** The key of a source: the name that the user chose, with a number if it is taken. */
-function keyFor({ name, discovery }: Seen, taken: Set<string>): string {
+function keyFor({ name, discovery }: StartedServer, taken: Set<string>): string {
   const key = freeKey(keyFromName(name) ?? keyFrom(discovery.name ?? '') ?? 'Imported', taken)
   taken.add(key)
   return key
 }
 
-function showSeen({ name, key, discovery, options }: Seen & Known, { output }: CommandContext): void {
+function showStarted(
+  { name, key, discovery, options }: StartedServer & ImportedServer,
+  { output }: CommandContext,
+): void {
   const itself = discovery.name === undefined ? '' : `, which calls itself "${cleanText(discovery.name)}"`
   output.note(`"${cleanText(name)}"${itself}, becomes ${key}`)
   for (const warning of importWarnings(discovery, options)) output.warn(`${key}: ${cleanText(warning)}`)
@@ -275,11 +285,11 @@ function noteBypasses(
 }
 
 interface Summary {
-  readonly added: readonly (Known & OfferCounts)[]
-  readonly updated: readonly (Known & KnownSource)[]
-  readonly known: readonly Known[]
-  readonly skipped: readonly LeftOut[]
-  readonly failed: readonly LeftOut[]
+  readonly added: readonly (ImportedServer & OfferCounts)[]
+  readonly updated: readonly (ImportedServer & KnownSource)[]
+  readonly known: readonly ImportedServer[]
+  readonly skipped: readonly OmittedServer[]
+  readonly failed: readonly OmittedServer[]
 }
 
 function summarize(
@@ -295,7 +305,7 @@ function summarize(
   output.note('')
   for (const { key, ...counts } of added) output.done(`${key} is added, ${countsText(counts)}.`)
   for (const source of updated) output.done(renewedText(source))
-  for (const { name, key } of known) output.note(`${cleanText(name)} is there already, as ${key}.`)
+  for (const { name, key } of known) output.note(`${cleanText(name)} is already imported, as ${key}.`)
   for (const { name, why } of skipped) output.note(`${cleanText(name)} is left out: ${why}.`)
   for (const { name, why } of failed) output.error(`${cleanText(name)} was not added: ${cleanText(why)}`)
   const isClient = from === ALL_CLIENTS || mcpClient(from) !== undefined

@@ -13,7 +13,7 @@ import { CLIENT_NAMES, clientFiles, clientPlace, MCP_CLIENTS, mcpClient } from '
  * `chooseServers` returns, no program was started, no request was sent and no placeholder was filled in.
  */
 
-/** `--from` without a value. */
+/** The value of `--from` if it is given without one. */
 export const ALL_CLIENTS = 'all'
 export const FROM_NAMES = [...CLIENT_NAMES, ALL_CLIENTS].join(', ')
 
@@ -43,26 +43,26 @@ export function readLists(from: string, { workingFolder, environment, output }: 
   const asked = new Map<string, string>()
   const problems: string[] = []
   const read = new Set<string>()
-  for (const { path, ...of } of names.length === 0 ? [named] : files) {
+  for (const { path, ...origin } of names.length === 0 ? [named] : files) {
     const text = read.has(path) ? undefined : readSettingsFile(path)
     const list = text === undefined ? undefined : readServerList(text, path, workingFolder)
     if (list === undefined) {
       if (!read.has(path))
-        problems.push(`${path} ${text === undefined ? 'is not there' : 'lists no MCP servers'}`)
+        problems.push(`${path} ${text === undefined ? 'does not exist' : 'lists no MCP servers'}`)
       continue
     }
     read.add(path)
-    const decide = readDecisions(path, 'client' in of ? of.client : undefined, place)
-    const title = 'client' in of ? `${mcpClient(of.client)?.title}: ` : ''
+    const decide = readDecisions(path, 'client' in origin ? origin.client : undefined, place)
+    const title = 'client' in origin ? `${mcpClient(origin.client)?.title}: ` : ''
     const listed = list.servers.map(({ name }) => cleanText(name)).join(', ')
     output.note(`${title}${path} lists ${listed || 'no servers'}.`)
-    for (const server of list.servers) servers.push({ ...server, ...of, decided: decide(server.name) })
+    for (const server of list.servers) servers.push({ ...server, ...origin, decided: decide(server.name) })
     for (const { id, description } of list.asked) asked.set(id, description)
   }
   if (read.size > 0) return { servers, asked }
-  const meant = names.length === 0 ? didYouMean(from, CLIENT_NAMES) : ''
+  const hint = names.length === 0 ? didYouMean(from, CLIENT_NAMES) : ''
   const where = from === ALL_CLIENTS ? 'no client has a list of MCP servers here' : problems.join('; ')
-  throw new UsageError(`There is nothing to import: ${where}.${meant} --from takes ${FROM_NAMES}, or a file.`)
+  throw new UsageError(`There is nothing to import: ${where}.${hint} --from takes ${FROM_NAMES}, or a file.`)
 }
 
 /** A server that can be imported, with the program or address behind it. */
@@ -71,21 +71,24 @@ export interface Candidate {
   readonly plan: ServerPlan
 }
 
-export interface LeftOut {
+export interface OmittedServer {
   readonly name: string
   readonly why: string
 }
 
-interface Wishes {
+interface Selection {
   /** `--project`: include files of the project. */
   readonly withProject: boolean
-  /** `--server`: only these. */
+  /** `--server`: only the servers with these names; empty for all. */
   readonly only: readonly string[]
   isOwnAddress(url: string): boolean
 }
 
-/** Separates servers that can be imported from those left out, with the reason. */
-export function siftServers(servers: readonly ListedServer[], { withProject, only, isOwnAddress }: Wishes) {
+/** Separates servers that can be imported from those that are left out, with the reason. */
+export function siftServers(
+  servers: readonly ListedServer[],
+  { withProject, only, isOwnAddress }: Selection,
+) {
   const names = new Set(servers.map(({ name }) => name))
   const unknown = only.find((name) => !names.has(name))
   if (unknown !== undefined)
@@ -93,8 +96,8 @@ export function siftServers(servers: readonly ListedServer[], { withProject, onl
       `There is no server "${unknown}" in these files.${didYouMean(unknown, [...names])} They list: ${[...names].join(', ')}.`,
     )
   const candidates: Candidate[] = []
-  const skipped: LeftOut[] = []
-  const failed: LeftOut[] = []
+  const skipped: OmittedServer[] = []
+  const failed: OmittedServer[] = []
   for (const server of servers.filter(({ name }) => only.length === 0 || only.includes(name))) {
     const { name, scope, decided } = server
     const plan = describeServer(server, isOwnAddress)
@@ -108,8 +111,8 @@ export function siftServers(servers: readonly ListedServer[], { withProject, onl
   return { candidates, skipped, failed }
 }
 
-interface Choosing {
-  /** `--yes`: everything that is listed. */
+interface ChoiceOptions {
+  /** `--yes`: all listed servers are started. */
   readonly isSure: boolean
   /** Whether an empty answer selects the listed servers; not for a file that only looks like a list. */
   readonly hasDefault: boolean
@@ -118,28 +121,30 @@ interface Choosing {
 /** Shows what would be started, and asks which servers to start. */
 export async function chooseServers(
   candidates: readonly Candidate[],
-  { isSure, hasDefault }: Choosing,
+  { isSure, hasDefault }: ChoiceOptions,
   context: CommandContext,
 ): Promise<readonly Candidate[]> {
   if (candidates.length === 0) return []
   showCandidates(candidates, context)
   if (isSure) return candidates
-  const usual = hasDefault ? candidates.filter(({ server }) => server.decided?.decision !== 'undecided') : []
-  const answer = await askLine(context, question(candidates, usual))
+  const defaults = hasDefault
+    ? candidates.filter(({ server }) => server.decided?.decision !== 'undecided')
+    : []
+  const answer = await askLine(context, question(candidates, defaults))
   if (answer === undefined)
     throw new UsageError(
       'Nothing was started. Run the command on a terminal to choose, or add --yes to start everything that is listed above.',
     )
-  const chosen = answer === '' ? usual : chosenBy(answer, candidates)
+  const chosen = answer === '' ? defaults : chosenBy(answer, candidates)
   if (chosen.length === 0) throw new UsageError('Nothing was started.')
   return chosen
 }
 
-function question(candidates: readonly Candidate[], usual: readonly Candidate[]): string {
-  if (candidates.length === 1) return usual.length === 1 ? 'Start it? [Y/n]' : 'Start it? [y/N]'
-  const numbers = usual.map((each) => candidates.indexOf(each) + 1).join(', ')
-  const enter = usual.length === candidates.length ? 'Enter for all' : `Enter for ${numbers}`
-  return `Start which? ${usual.length === 0 ? '"all"' : enter}, numbers or names to choose, n for none:`
+function question(candidates: readonly Candidate[], defaults: readonly Candidate[]): string {
+  if (candidates.length === 1) return defaults.length === 1 ? 'Start it? [Y/n]' : 'Start it? [y/N]'
+  const numbers = defaults.map((each) => candidates.indexOf(each) + 1).join(', ')
+  const enter = defaults.length === candidates.length ? 'Enter for all' : `Enter for ${numbers}`
+  return `Start which? ${defaults.length === 0 ? '"all"' : enter}, numbers or names to choose, n for none:`
 }
 
 function chosenBy(answer: string, candidates: readonly Candidate[]): readonly Candidate[] {

@@ -9,24 +9,24 @@ import { freeKey, type KnownSource, renewedText, type SourceRegistry } from './r
  * the config is never used.
  */
 
-interface Placing {
+interface PlacementOptions {
   readonly args: Arguments<'key' | 'print' | 'replace' | 'yes'>
   readonly registry: SourceRegistry
 }
 
-interface Place {
+interface ChosenKey {
   readonly key: string
   /** The source that has this upstream already, with the same credentials or with older ones. */
   readonly known?: KnownSource
 }
 
 /** Chooses the key. `--key` names the source to update, or a second account at the same upstream. */
-export async function choosePlace(
+export async function chooseKey(
   suggested: string,
   options: JsonObject,
-  { args, registry }: Placing,
+  { args, registry }: PlacementOptions,
   { output }: CommandContext,
-): Promise<Place> {
+): Promise<ChosenKey> {
   const given = args.text('key')
   const wanted = given ?? suggested
   if (args.flag('print')) return { key: wanted }
@@ -54,7 +54,7 @@ export async function choosePlace(
 export async function endKnown(
   known: KnownSource,
   options: JsonObject,
-  { args, registry }: Placing,
+  { args, registry }: PlacementOptions,
   context: CommandContext,
 ): Promise<void> {
   const { output, json } = context

@@ -86,7 +86,7 @@ export class SourceRegistry {
     }
   }
 
-  /** Replaces the credentials of a source by those of these options; nothing else changes. */
+  /** Replaces the credentials of a source with those in these options; nothing else changes. */
   async renew(key: string, { env, headers, apiKey, token, url }: JsonObject): Promise<void> {
     await this.change(key, defined({ env, headers, apiKey, token, url }))
   }
@@ -103,7 +103,7 @@ export function renewedText({ key, changed }: KnownSource): string {
   return `${key} is updated: ${changed.join(', ')} ${changed.length === 1 ? 'has a new value' : 'have new values'}.`
 }
 
-/** The key itself, or with the first number that makes it free: `Files`, `Files2`. */
+/** Returns the key; if it is taken, with the first free number appended: `Files2`. */
 export function freeKey(wanted: string, taken: ReadonlySet<string>): string {
   let key = wanted
   for (let number = 2; taken.has(key); number += 1) key = `${wanted}${number}`

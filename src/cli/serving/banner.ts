@@ -12,7 +12,7 @@ import { exampleCurl } from './example-call.ts'
  */
 
 interface BannerOptions {
-  /** Makes the example call. Default: one over OTC. */
+  /** Makes the example call. Default: a call over OTC. */
   readonly example?: typeof exampleCurl | undefined
   /** Number of processes that share the port, if there are several. */
   readonly workers?: number | undefined

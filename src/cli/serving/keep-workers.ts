@@ -15,7 +15,7 @@ const STEADY_MS = 30_000
 /** Workers that do not stop on request are killed after this time. */
 const STOP_TIMEOUT_MS = 30_000
 
-interface KeepingWorkers {
+interface KeepWorkersOptions {
   readonly count: number
   start(index: number): WorkerProcess
   /** Called when the first worker is ready. */
@@ -29,18 +29,18 @@ interface KeepingWorkers {
 }
 
 /** Keeps this many workers alive until a request to stop, then lets all of them finish. */
-export async function keepWorkers(keeping: KeepingWorkers): Promise<ExitCode> {
-  const { count, start, onReady, note } = keeping
+export async function keepWorkers(options: KeepWorkersOptions): Promise<ExitCode> {
+  const { count, start, onReady, note } = options
   const living = new Map<number, WorkerProcess>()
   const stop = Promise.withResolvers<void>()
   let isStopping = false
-  const endStop = keeping.onStop((by) => {
+  const endStop = options.onStop((by) => {
     if (isStopping) for (const worker of living.values()) worker.kill()
     isStopping = true
     stop.resolve()
     for (const worker of living.values()) worker.stop(by)
   })
-  const endReload = keeping.onReload(() => {
+  const endReload = options.onReload(() => {
     for (const worker of living.values()) worker.reload()
   })
   const begin = (index: number): WorkerProcess => {
@@ -53,11 +53,11 @@ export async function keepWorkers(keeping: KeepingWorkers): Promise<ExitCode> {
     let worker = first
     let pauseMs = FIRST_PAUSE_MS
     for (;;) {
-      const startedMs = keeping.monotonicMs()
+      const startedMs = options.monotonicMs()
       const code = await worker.ended
       living.delete(index)
       if (isStopping) return
-      if (keeping.monotonicMs() - startedMs >= STEADY_MS) pauseMs = FIRST_PAUSE_MS
+      if (options.monotonicMs() - startedMs >= STEADY_MS) pauseMs = FIRST_PAUSE_MS
       note(`Worker ${index} ended with exit code ${code}; it is started again in ${pauseMs / 1_000} s.`)
       await Promise.race([stop.promise, pause(pauseMs)])
       pauseMs = Math.min(MAX_PAUSE_MS, 2 * pauseMs)
@@ -74,12 +74,12 @@ export async function keepWorkers(keeping: KeepingWorkers): Promise<ExitCode> {
     }
     await onReady(ready)
     const others = isStopping ? [] : Array.from({ length: count - 1 }, (_, other) => other + 2)
-    const places = [keep(1, first), ...others.map((index) => keep(index, begin(index)))]
+    const slots = [keep(1, first), ...others.map((index) => keep(index, begin(index)))]
     await stop.promise
     const force = setTimeout(() => {
       for (const worker of living.values()) worker.kill()
-    }, STOP_TIMEOUT_MS + keeping.drainMs)
-    await Promise.all(places)
+    }, STOP_TIMEOUT_MS + options.drainMs)
+    await Promise.all(slots)
     clearTimeout(force)
     return EXIT.ok
   } finally {

@@ -6,13 +6,13 @@ import { findConfig } from '#config/load'
 
 /**
  * Restarts a server when a file changes, for `serve --watch` and `collet dev`: the restart loop and the watcher of a
- * folder. Invariant: at most one child process runs at a time, and a request to stop comes before any change.
+ * folder. Invariant: at most one child process runs at a time, and a request to stop is handled before any change.
  */
 
 /** A process that does not stop on request is killed after this time. */
 const STOP_TIMEOUT_MS = 15_000
 
-interface Restarting {
+interface RestartOptions {
   /** `isAgain` is false for the first start. */
   start(isAgain: boolean): ServerProcess
   /** Reports each change, debounced; returns a function that stops watching. */
@@ -30,7 +30,13 @@ type Event = WatchRequest | { readonly kind: 'ended'; readonly code: number }
  * Runs the server in a child process and starts a new one after each change. A child that ends by itself (a broken
  * config, a busy port) has printed the reason; the next change tries again.
  */
-export async function keepRestarting({ start, watch, onStop, note, check }: Restarting): Promise<ExitCode> {
+export async function keepRestarting({
+  start,
+  watch,
+  onStop,
+  note,
+  check,
+}: RestartOptions): Promise<ExitCode> {
   const pending = new PendingRequests()
   const endWatch = watch((file) => pending.add({ kind: 'change', file }))
   let child = start(false)
@@ -45,10 +51,10 @@ export async function keepRestarting({ start, watch, onStop, note, check }: Rest
       } else {
         if (event.kind === 'change' && check !== undefined) {
           pending.forgetChanges()
-          const isSound = await check()
-          if (!isSound) note(`${event.file} changed and cannot be served yet: the tools stay as they were.`)
-          // A change during the check may have been missed by it.
-          if ((!isSound || pending.hasChanges) && !pending.stopping) continue
+          const isValid = await check()
+          if (!isValid) note(`${event.file} changed and cannot be served yet: the tools stay as they were.`)
+          // The check may have missed a change that was made while it ran.
+          if ((!isValid || pending.hasChanges) && !pending.stopping) continue
         }
         await endProcess(child)
       }
@@ -67,12 +73,12 @@ export async function keepRestarting({ start, watch, onStop, note, check }: Rest
 export async function restartOnChange(
   config: string | undefined,
   { environment, workingFolder, output, onStop }: CommandContext,
-  restarting: Pick<Restarting, 'start' | 'check'>,
+  options: Pick<RestartOptions, 'start' | 'check'>,
 ): Promise<ExitCode> {
   const folder = dirname(findConfig(workingFolder, config ?? environment.configFile))
   output.note(`Watching ${folder}`)
-  const watch: Restarting['watch'] = (onChange) => watchFolder(folder, onChange)
-  return await keepRestarting({ ...restarting, watch, onStop, note: (line) => output.note(line) })
+  const watch: RestartOptions['watch'] = (onChange) => watchFolder(folder, onChange)
+  return await keepRestarting({ ...options, watch, onStop, note: (line) => output.note(line) })
 }
 
 async function endProcess(child: ServerProcess): Promise<void> {
@@ -82,7 +88,7 @@ async function endProcess(child: ServerProcess): Promise<void> {
   clearTimeout(timer)
 }
 
-/** Pending requests; a stop comes before any change. */
+/** A queue of requests, in which a stop comes before any change. */
 class PendingRequests {
   #waiting: WatchRequest[] = []
   #wake: (() => void) | undefined

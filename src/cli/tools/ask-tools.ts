@@ -2,10 +2,10 @@ import type { AnswerOf, Operation } from '#admin-api/operation'
 import { LIST_ALL_TOOLS, SHOW_TOOL, type ToolDetails } from '#admin-api/tools'
 import { READ_USAGE } from '#admin-api/usage'
 import {
-  type AdminSending,
   isServerNamed,
   operatorName,
   ownStartToken,
+  type RequestParts,
   readAnswer,
   requestFor,
 } from '#cli/admin-client'
@@ -15,7 +15,7 @@ import {
   callerKey,
   fetchFrom,
   findServer,
-  isThere,
+  isListening,
   requestJson,
   SERVER_OPTIONS,
   type ServerAddress,
@@ -44,8 +44,8 @@ import type { Store } from '#store/collet-store'
 
 /**
  * Reads the tools that `collet tools` and `toolsets` show: from the server that was named, from the one that runs for
- * this config, or from config and store in this process. Invariant: the answer has one form, whichever of them gave
- * it.
+ * this config, or from config and store in this process. Invariant: the answer has one form, whichever of them it
+ * comes from.
  */
 
 /** Options that choose whose tools are listed. */
@@ -57,7 +57,7 @@ export const TOOL_OPTIONS = {
   },
 } as const
 
-/** The store is that of the config; a command without `--store` has no such argument. */
+/** These commands have no `--store`, so that argument is always absent and the store is the one in the config. */
 type AskOption = keyof typeof TOOL_OPTIONS | 'store'
 
 export class ToolAsker {
@@ -73,18 +73,18 @@ export class ToolAsker {
     this.#server = serverOf(this.#args, context)
   }
 
-  /** A server of another maker has no admin routes, but it lists its tools. */
+  /** Lists the tools. A server from another vendor has no admin routes, so it is asked over OTC. */
   async list(toolset: string | undefined): Promise<ToolListing> {
-    let isOurs = false
-    const onActing = (): void => {
-      isOurs = true
+    let isCollet = false
+    const onIdentity = (): void => {
+      isCollet = true
     }
     try {
-      return await this.#ask(LIST_ALL_TOOLS, { query: { toolset } }, onActing)
+      return await this.#ask(LIST_ALL_TOOLS, { query: { toolset } }, onIdentity)
     } catch (error) {
       const server = await this.#server
       const isRefusal = error instanceof CommandFailure && error.exit === EXIT.usage
-      if (server === undefined || isOurs || !isRefusal) throw error
+      if (server === undefined || isCollet || !isRefusal) throw error
       return await this.#listOther(server, toolset)
     }
   }
@@ -102,16 +102,16 @@ export class ToolAsker {
 
   async #ask<Declared extends Operation>(
     operation: Declared,
-    sending: AdminSending,
-    onActing: (principal: string) => void = () => undefined,
+    parts: RequestParts,
+    onIdentity: (principal: string) => void = () => undefined,
   ): Promise<AnswerOf<Declared>> {
     const { services, output } = this.#context
-    const { path } = requestFor(operation, sending)
+    const { path } = requestFor(operation, parts)
     const server = await this.#server
     if (server === undefined) return readAnswer(operation, await this.#askHere(path))
     const credential =
       callerKey(this.#args, this.#context) ?? (await ownStartToken(server.url, this.#args, this.#context))
-    const asked = requestJson({ method: 'GET', server, path, credential, onActing }, services)
+    const asked = requestJson({ method: 'GET', server, path, credential, onIdentity }, services)
     return readAnswer(operation, await output.during(`Asking ${server.url}`, asked))
   }
 
@@ -131,7 +131,7 @@ export class ToolAsker {
     const { clock, output } = context
     const settings = await loadSettings(args.text('config'), {}, context)
     const access = createLocalAccess(operatorName(context))
-    const askOn = async (store: Store | undefined): Promise<JsonValue> => {
+    const answerFrom = async (store: Store | undefined): Promise<JsonValue> => {
       const known = await projectKnownTools(settings, store, clock)
       this.unread = known.unread
       const openCaller = await openCallerIn(settings, store?.keys)
@@ -154,12 +154,12 @@ export class ToolAsker {
     }
     // A store in memory is visible to its own process only.
     const isReadable = (await hasStore(args, context)) && (await chosenStore(args, context)).kind !== 'memory'
-    if (!isReadable) return await askOn(undefined)
-    return await withStore(args, context, askOn).catch((error: unknown) => {
+    if (!isReadable) return await answerFrom(undefined)
+    return await withStore(args, context, answerFrom).catch((error: unknown) => {
       if (isToolError(error)) throw error
       const why = cleanText(messageOf(error))
       output.warn(`Tools of sources are not listed, because the store cannot be read: ${why}`)
-      return askOn(undefined)
+      return answerFrom(undefined)
     })
   }
 }
@@ -173,10 +173,10 @@ async function serverOf(
   if (lacksConfig(args, context)) return undefined
   const server = await findServer(args, context)
   if ((await ownStartToken(server.url, args, context)) === undefined) return undefined
-  return (await isThere(server.url, context.services)) ? server : undefined
+  return (await isListening(server.url, context.services)) ? server : undefined
 }
 
-/** The listing of a server of another vendor, which has no facts about sources, credentials and changes. */
+/** The listing of a server from another vendor, which has no facts about sources, credentials and changes. */
 function listingOf(found: readonly RemoteTool[]): ToolListing {
   const requirements: ListedRequirement[] = []
   const tools = found.map(({ id, name, description, requirements: needed, facts }): ListedTool => {
@@ -186,13 +186,13 @@ function listingOf(found: readonly RemoteTool[]): ToolListing {
       ...needed.secrets.map((each) => ({ kind: 'secret' as const, id: each.id, scopes: [] })),
       ...(needed.userId === false ? [] : [{ kind: 'user' as const, id: 'user id', scopes: [] }]),
     ]
-    const places = needs.map((need) => requirements.push({ ...need, state: 'per_user' }) - 1)
+    const indexes = needs.map((need) => requirements.push({ ...need, state: 'per_user' }) - 1)
     return {
       ...{ id: base, version, name, catalog_id: facts?.catalogId ?? '', description },
       ...{ source: base.split('.', 1)[0] ?? '', kind: facts?.source ?? '', tier: facts?.safetyTier ?? '' },
       egress: facts?.egress,
       approval: facts === undefined || facts.approval === 'never' ? undefined : facts.approval,
-      needs: places.length === 0 ? undefined : places,
+      needs: indexes.length === 0 ? undefined : indexes,
     }
   })
   return { tools, requirements, sources: {}, changes: {} }
@@ -208,7 +208,7 @@ export async function hiddenReason(
   given: Arguments<'config'>,
   context: CommandContext,
 ): Promise<string | undefined> {
-  // A command without `--store` has no such argument.
+  // In a command without `--store` that argument is always absent.
   const args: StoreArguments = given
   const credential = await ownStartToken(server.url, args, context)
   if (credential === undefined) return undefined
@@ -219,8 +219,8 @@ export async function hiddenReason(
   const { base, policy, requirements } = answer.tool
   const lacking = requirements.find(({ kind, state }) => kind === 'scope' && state === 'missing')
   if (lacking !== undefined)
-    return `${base} is there, and no caller has the scope ${lacking.id} that it asks for. Make a key that has: ${lacking.connect.command}`
+    return `${base} exists, but no caller has the scope ${lacking.id} that it requires. Create a key with this scope: ${lacking.connect.command}`
   return policy.scopes.length === 0
-    ? `${base} is there, but not for this caller: the tools, toolsets or tenant of its key leave it out.`
-    : `${base} is there, but not for this caller: it asks for the scope ${policy.scopes.join(', ')}.`
+    ? `${base} exists, but this caller cannot see it: the tools, toolsets or tenant of its key leave it out.`
+    : `${base} exists, but this caller cannot see it: it requires the scope ${policy.scopes.join(', ')}.`
 }

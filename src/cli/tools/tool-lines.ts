@@ -12,7 +12,7 @@ export function toolLines(tool: ToolDetails): readonly string[] {
     '',
     ...tool.description.trim().split('\n'),
     '',
-    ...section('May', mayLines(tool)),
+    ...section('Policy', policyLines(tool)),
     ...section('Input', fieldLines(tool.input_schema)),
     ...section('Needs', needLines(tool)),
     ...section('State', stateLines(tool)),
@@ -27,19 +27,19 @@ function section(heading: string, lines: readonly string[]): readonly string[] {
 }
 
 const TIERS: ReadonlyMap<string, string> = new Map([
-  ['pure', 'change nothing and read nothing (pure)'],
-  ['read', 'only read (read)'],
-  ['write', 'change something (write)'],
-  ['exec', 'run a program on the host (exec)'],
+  ['pure', 'neither reads nor changes anything (pure)'],
+  ['read', 'only reads (read)'],
+  ['write', 'changes something (write)'],
+  ['exec', 'runs a program on the host (exec)'],
 ])
 
 const REPLAYS: ReadonlyMap<string, string> = new Map([
-  ['deterministic', 'the same input gives the same result'],
+  ['deterministic', 'the same input returns the same result'],
   ['idempotent', 'a second run changes nothing more'],
   ['non-deterministic', 'a second run may do more'],
 ])
 
-function mayLines({ policy }: ToolDetails): readonly string[] {
+function policyLines({ policy }: ToolDetails): readonly string[] {
   const { tier, egress, replay, approval, approval_terms: terms, scopes, timeout_ms: timeout, cost } = policy
   return [
     TIERS.get(tier) ?? tier,
@@ -51,7 +51,7 @@ function mayLines({ policy }: ToolDetails): readonly string[] {
           `a person approves ${terms.by_rule ? 'calls that a rule of the operator picks' : 'every call'} (${approval}), ${terms.quorum} needed`,
         ]),
     ...(scopes.length === 0 ? [] : [`for callers with ${scopes.join(', ')}`]),
-    `at most ${timeout / 1_000} s a run, cost ${cost}`,
+    `at most ${timeout / 1_000} s per run, cost ${cost}`,
   ]
 }
 
@@ -85,7 +85,7 @@ function stateLines({ source, change, definition_hash: hash, base }: ToolDetails
     ...(change === null
       ? []
       : [
-          `a ${change.class} change is held since ${change.since}${change.suspended ? '; calls are refused' : ''}: collet pins diff ${base}`,
+          `a ${change.class} change has been held since ${change.since}${change.suspended ? '; calls are refused' : ''}: collet pins diff ${base}`,
         ]),
     `definition ${hash}`,
   ]

@@ -33,7 +33,7 @@ export interface ApprovalSubject {
   readonly inputJson: string
   /** Number of values that are hidden or shortened because they contain these credentials. */
   readonly hidden: number
-  /** JSON of an `AskedDefinition`, to show how the tool has changed after the request. Absent if it was too large or not kept. */
+  /** JSON of an `RequestedDefinition`, to show how the tool has changed after the request. Absent if it was too large or not kept. */
   readonly definitionJson?: string
   /** Only a summary was kept, or the text was removed with its journal group. */
   readonly isPartial?: true

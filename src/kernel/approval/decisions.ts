@@ -178,7 +178,7 @@ export interface ApprovalView
   /** The tool's description, while the same definition is served. */
   readonly description: string | undefined
   /** The tool's definition at the time of the request, if it was kept. */
-  readonly asked: AskedDefinition | undefined
+  readonly asked: RequestedDefinition | undefined
   /** The tool that is currently served under the same id. */
   readonly served: AskedTool | undefined
   /** The tool's approval policy, while the same definition is served. */
@@ -197,7 +197,7 @@ export interface ApprovalView
 }
 
 /** The definition of a tool at the time when its approval was requested. */
-export type AskedDefinition = Pick<
+export type RequestedDefinition = Pick<
   Tool,
   'title' | 'description' | 'inputSchema' | 'outputSchema' | 'requirements'
 > & { readonly policy: Pick<Tool['policy'], 'safetyTier' | 'approval'> }
@@ -205,7 +205,7 @@ export type AskedDefinition = Pick<
 const MAX_DEFINITION_LENGTH = 65_536
 
 /** The tool's definition, kept with the request so that an approver can see later changes; left out if it is very large. */
-export function keptDefinition(tool: AskedDefinition): { readonly definitionJson?: string } {
+export function keptDefinition(tool: RequestedDefinition): { readonly definitionJson?: string } {
   const { title, description, inputSchema, outputSchema, requirements } = tool
   const { safetyTier, approval } = tool.policy
   const members = { title, description, inputSchema, outputSchema, requirements }
@@ -213,7 +213,7 @@ export function keptDefinition(tool: AskedDefinition): { readonly definitionJson
   return definitionJson.length > MAX_DEFINITION_LENGTH ? {} : { definitionJson }
 }
 
-export type AskedTool = AskedDefinition & Pick<Tool, 'definitionHash'>
+export type AskedTool = RequestedDefinition & Pick<Tool, 'definitionHash'>
 
 /** `at` has the facts that are not in the record: the current time, and the current tool. */
 export function approvalView(
@@ -231,7 +231,7 @@ export function approvalView(
     description: at.isStale ? undefined : at.served?.description,
     needed: at.isStale ? undefined : at.served?.policy.approval,
     served: at.served,
-    get asked(): AskedDefinition | undefined {
+    get asked(): RequestedDefinition | undefined {
       return subject.definitionJson === undefined ? undefined : JSON.parse(subject.definitionJson)
     },
     // Parsed only when shown, because an input may be large.

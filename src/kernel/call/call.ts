@@ -95,11 +95,11 @@ export interface CallRequest {
   /** Present where the protocol can pass a tool's question to the person behind the call. */
   readonly onElicit?: Elicit
   /** A caller whose disconnection cancels its call, unless another caller joined it (MCP-84). */
-  readonly leaving?: Leaving | undefined
+  readonly leaving?: CallerDeparture | undefined
 }
 
 /** A caller that may disconnect. The signal is created only when it is read, because few runs take long. */
-export interface Leaving {
+export interface CallerDeparture {
   readonly left?: AbortSignal | undefined
   /** Whether the caller has disconnected, if this is known without the signal. */
   readonly isGone?: boolean

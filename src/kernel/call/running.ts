@@ -11,7 +11,7 @@ import {
   type Tool,
   type ToolContext,
 } from '#kernel/tool/tool'
-import type { CallRequest, Leaving, Outcome, Progress } from './call.ts'
+import type { CallerDeparture, CallRequest, Outcome, Progress } from './call.ts'
 import type { Attempt } from './call-record.ts'
 import type { IdentifiedCall } from './look-up.ts'
 import { redactLogged, redactText } from './redact.ts'
@@ -189,7 +189,7 @@ export class RunningCall {
 }
 
 /** Whether a caller whose disconnection cancels its call has disconnected (MCP-84). */
-export function hasLeft(leaving: Leaving | undefined): boolean {
+export function hasLeft(leaving: CallerDeparture | undefined): boolean {
   return leaving?.isGone ?? leaving?.left?.aborted ?? false
 }
 

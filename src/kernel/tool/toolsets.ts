@@ -32,7 +32,7 @@ export const TOOLSET_PREFIX = 'toolset:'
 const TIERS: readonly SafetyTier[] = POLICY_FIELDS.safetyTier.choices
 
 /** The members of a tool that selectors read. */
-export interface Selected
+export interface SelectableTool
   extends Pick<Tool, 'parts' | 'name' | 'writtenName' | 'nativeName' | 'catalogId' | 'tags' | 'keptFrom'> {
   readonly policy: Pick<Tool['policy'], 'safetyTier'>
 }
@@ -42,7 +42,7 @@ export function sourceToolkit({ parts, keptFrom }: Pick<Tool, 'parts' | 'keptFro
   return keptFrom?.toolkit ?? parts.toolkit
 }
 
-export function isInToolset(toolset: Toolset, tool: Selected): boolean {
+export function isInToolset(toolset: Toolset, tool: SelectableTool): boolean {
   const known = TESTS.get(toolset)
   if (known !== undefined) return known(tool)
   const test = testOf(toolset)
@@ -50,7 +50,7 @@ export function isInToolset(toolset: Toolset, tool: Selected): boolean {
   return test(tool)
 }
 
-type Test = (tool: Selected) => boolean
+type Test = (tool: SelectableTool) => boolean
 
 /** Selectors are parsed only once, because thirty toolsets may be checked against ten thousand tools. */
 const TESTS = new WeakMap<Toolset, Test>()
@@ -95,14 +95,14 @@ export function readSelector(text: string): Selector | undefined {
 }
 
 /** Whether a selector, which may name a toolset, selects this tool. An unknown toolset has no tools. */
-export function selectsIn(toolsets: Toolsets, text: string, tool: Selected): boolean {
+export function selectsIn(toolsets: Toolsets, text: string, tool: SelectableTool): boolean {
   if (!text.startsWith(TOOLSET_PREFIX)) return selects(text, tool)
   const toolset = toolsets.get(text.slice(TOOLSET_PREFIX.length))
   return toolset !== undefined && isInToolset(toolset, tool)
 }
 
 /** Whether a selector that names no toolset selects this tool. */
-export function selects(text: string, tool: Selected): boolean {
+export function selects(text: string, tool: SelectableTool): boolean {
   return selectorTest(text)(tool)
 }
 
@@ -154,7 +154,7 @@ function globTest(pattern: string): (name: string) => boolean {
 
 /** Everything that selectors may name. */
 export interface Selectable {
-  readonly tools: readonly Selected[]
+  readonly tools: readonly SelectableTool[]
   /** Keys of sources, including those whose tools are not loaded yet. */
   readonly sources: readonly string[]
   readonly toolsets: Toolsets

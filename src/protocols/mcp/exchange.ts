@@ -2,7 +2,7 @@ import type { Clock } from '#kernel/base/clock'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
-import type { Leaving, Progress } from '#kernel/call/call'
+import type { CallerDeparture, Progress } from '#kernel/call/call'
 import type { Gateway } from '#kernel/call/gateway'
 import type { JsonRpcId } from '#protocols/json-rpc'
 import type { ProtocolServices } from '#protocols/protocol'
@@ -80,7 +80,7 @@ export interface McpExchange {
   readonly traceId: string | undefined
   readonly traceparent: string | undefined
   /** Set where a disconnect cancels the call: the newest revision over HTTP (MCP-83). */
-  readonly leaving: Leaving | undefined
+  readonly leaving: CallerDeparture | undefined
   /** Receives the function that cancels the call, once the call has begun (MCP-85). */
   onBegun?(cancel: () => void): void
   /** Called just before the outcome of the call is written. */

@@ -2,7 +2,7 @@ import type { Elicit } from '#kernel/base/elicitation'
 import { type ErrorCode, isToolError, storeFault } from '#kernel/base/errors'
 import { LATEST, newCallId, parseToolName, type ToolRef } from '#kernel/base/ids'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
-import type { CallReply, CallRequest, Leaving } from '#kernel/call/call'
+import type { CallerDeparture, CallReply, CallRequest } from '#kernel/call/call'
 import { hasLeft } from '#kernel/call/running'
 import type { Tool } from '#kernel/tool/tool'
 import {
@@ -334,7 +334,7 @@ export class ToolCalls {
   #requestOf(
     { exchange, asked, served }: StartedCall,
     { key, callId, waitMs, progress }: BegunCall,
-    { ask, leaving }: { readonly ask?: Elicit; readonly leaving?: Leaving | undefined },
+    { ask, leaving }: { readonly ask?: Elicit; readonly leaving?: CallerDeparture | undefined },
   ): CallRequest {
     const headers = exchange.headers ?? NO_HEADERS
     const traceparent = asked.traceparent ?? exchange.traceparent

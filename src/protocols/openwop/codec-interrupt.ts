@@ -79,7 +79,7 @@ export function decodeResume(body: JsonValue | undefined): Decision | string {
   if (!isJsonObject(resume)) return 'The body must be { "resumeValue": { "action": "accept" } }.'
   const { action, decision, reason, acceptHidden } = resume
   if (action !== undefined && decision !== undefined && wordOf(action) !== wordOf(decision)) {
-    return '"action" and "decision" say different things.'
+    return '"action" and "decision" contradict each other. Send only one of them.'
   }
   const word = wordOf(action ?? decision)
   if (word === undefined) {

@@ -222,15 +222,15 @@ function classOfStatus(status: number, { errorCode }: RefusalHints): FailureClas
 }
 
 const MESSAGES = {
-  tool: () => 'The tool failed and gave no reason.',
+  tool: () => 'The tool failed and returned no reason.',
   validation: () => 'The input does not fit what the tool expects.',
-  server: (status) => `The server refused the call with status ${status} and gave no reason.`,
+  server: (status) => `The server refused the call with status ${status} and returned no reason.`,
   unauthenticated: () => 'The server did not accept the credentials; check the API key or token.',
   authorization_required: () => 'The tool needs an authorization that has not been given yet.',
   approval_required: () => 'The call needs an approval that has not been given yet.',
   requirements: () => 'The call lacks a secret or a user id that the tool needs.',
   config: () => 'The client is not set up for this call.',
-  transport: (status) => `The server answered with status ${status} and gave no reason.`,
+  transport: (status) => `The server answered with status ${status} and returned no reason.`,
 } satisfies Record<FailureClass, (status: number) => string>
 
 function readErrorMembers(members: JsonObject, message: string): Omit<WireFailure, 'class'> {

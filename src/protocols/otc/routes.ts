@@ -154,7 +154,12 @@ function healthReply(gateway: Gateway, schemaId: string | undefined, healthy: 'o
   const schema = schemaId === undefined ? {} : { $schema: schemaId }
   const reason = gateway.unavailableReason()
   if (reason === undefined) return jsonReply(200, JSON.stringify({ ...schema, status: healthy }), NO_STORE)
-  const body = { ...schema, status: 'unavailable', reason, message: 'The server takes no calls right now.' }
+  const body = {
+    ...schema,
+    status: 'unavailable',
+    reason,
+    message: 'The server does not accept calls at the moment.',
+  }
   return jsonReply(503, JSON.stringify(body), { ...NO_STORE, 'retry-after': '1' })
 }
 

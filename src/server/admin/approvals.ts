@@ -21,7 +21,7 @@ import {
   type DecisionResult,
   RESPOND_SCOPE,
 } from '#kernel/approval/approvals'
-import type { ApprovalView, AskedDefinition } from '#kernel/approval/decisions'
+import type { ApprovalView, RequestedDefinition } from '#kernel/approval/decisions'
 import { defined } from '#kernel/base/defined'
 import { fault, type ToolError } from '#kernel/base/errors'
 import { coversScope } from '#kernel/base/principal'
@@ -198,8 +198,8 @@ function renderTerms({ needed, asked, served, isStale }: ApprovalView) {
 }
 
 /** Changes to the tool's definition; empty if only its code has changed. */
-function changesOf(before: AskedDefinition, after: AskedDefinition): readonly Difference[] {
-  const offered = (definition: AskedDefinition) => ({
+function changesOf(before: RequestedDefinition, after: RequestedDefinition): readonly Difference[] {
+  const offered = (definition: RequestedDefinition) => ({
     identity: {},
     offered: { ...definition, nativeName: '', binding: {} },
   })

@@ -148,7 +148,7 @@ export function createSourceRoutes(
       serveReply(access, PROBE_SOURCE, ({ principal, body }) =>
         probeReply(body, {
           ...{ clock, folder: folder(), environment: environment() },
-          noteLook: (target) => store.noteLook({ target, by: principal.id, atMs: clock.nowMs() }),
+          recordProbe: (target) => store.recordProbe({ target, by: principal.id, atMs: clock.nowMs() }),
         }),
       ),
       serveOperation(access, CHECK_SOURCE, async ({ id: key }) => {

@@ -34,7 +34,7 @@ export interface Detection {
   /** Findings of the probes, for an operator who expected another result. */
   readonly seen: readonly string[]
   /** The server cannot be reached, so its kind is unknown. */
-  readonly isAway?: true
+  readonly isUnreachable?: true
 }
 
 export interface DetectOptions extends ProbeContext {
@@ -86,7 +86,7 @@ export async function detectUrl(url: string, options: DetectOptions): Promise<De
     signal.throwIfAborted()
     // Every other probe would send its request to the same host.
     if (result === UNREACHABLE)
-      return { found: undefined, seen: [`${new URL(url).host} cannot be reached.`], isAway: true }
+      return { found: undefined, seen: [`${new URL(url).host} cannot be reached.`], isUnreachable: true }
     if (typeof result === 'string') seen.push(`${text}: ${result.replaceAll(address, shownAddress(address))}`)
     else if (result.kind === 'unusable') seen.push(result.why)
     else if (result.kind === 'found' && (only ?? result.source.type) === result.source.type)

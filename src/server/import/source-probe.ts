@@ -26,7 +26,7 @@ import type { FoundSource } from './probe.ts'
 interface ProbeOptions {
   readonly clock: Clock
   /** Journals the probe before it sends a request or starts a program. */
-  noteLook(target: string): unknown
+  recordProbe(target: string): unknown
   readonly folder: string
   readonly environment: Readonly<Record<string, string | undefined>>
 }
@@ -41,7 +41,7 @@ export async function probeReply(
   options: ProbeOptions,
 ): Promise<HttpReply> {
   const request = readRequest(body)
-  await options.noteLook(shownTarget(request.target))
+  await options.recordProbe(shownTarget(request.target))
   return {
     status: 200,
     headers: { 'content-type': 'text/event-stream' },
@@ -105,8 +105,8 @@ async function probe(
   const onStep = (step: string) => emit('step', { text: cleanText(step) })
   try {
     if (target.kind === 'command') onStep(`Starting ${target.words.join(' ')}, and asking for its tools`)
-    const { found, seen, isAway } = await detectSource(target, { send, signal, apiKey, onStep })
-    if (isAway === true)
+    const { found, seen, isUnreachable } = await detectSource(target, { send, signal, apiKey, onStep })
+    if (isUnreachable === true)
       return failed(
         `${seen.map(cleanText).join(' ')} Check that it runs, and that the address and the port are right.`,
       )

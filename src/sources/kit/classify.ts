@@ -4,10 +4,10 @@ import type { ChangeClass, PinChanged } from '#kernel/journal/events'
 import type { PolicyDefinition } from '#kernel/tool/tool'
 import type {
   AcceptedDefinition,
-  KeptDefinition,
   PinnedSource,
   PinRecord,
   PinWrite,
+  StoredDefinition,
   WaitingChange,
 } from '#store/imports'
 import { definitionDiff, pinHash } from './definition-diff.ts'
@@ -133,7 +133,7 @@ interface Situation {
   readonly read: TextReader
 }
 
-function classifyOffered(known: PinRecord, definition: KeptDefinition, situation: Situation): PinRecord {
+function classifyOffered(known: PinRecord, definition: StoredDefinition, situation: Situation): PinRecord {
   const { sighting, isFirst } = situation
   const row = withHints(known, definition)
   const { accepted, isServed } = row
@@ -158,7 +158,7 @@ function classifyOffered(known: PinRecord, definition: KeptDefinition, situation
  * Hints follow the operator, who trusts them or not, and the upstream if it withdraws a hint, which needs no decision.
  * Newly trusted hints apply to exactly the accepted definition.
  */
-function withHints(row: PinRecord, { hash, offered: { hints } }: KeptDefinition): PinRecord {
+function withHints(row: PinRecord, { hash, offered: { hints } }: StoredDefinition): PinRecord {
   const { accepted } = row
   if (accepted === undefined || accepted.hash === hash) return row
   const { hints: before, ...rest } = accepted.offered
@@ -179,7 +179,11 @@ function inBoth(left: ToolHints, right: ToolHints): ToolHints {
   }
 }
 
-function changeOf(accepted: AcceptedDefinition, definition: KeptDefinition, seenAtMs: number): WaitingChange {
+function changeOf(
+  accepted: AcceptedDefinition,
+  definition: StoredDefinition,
+  seenAtMs: number,
+): WaitingChange {
   const differences = definitionDiff(accepted, definition)
   const reasons = differences.filter((found) => found.class === 'suspicious').map(reasonOf)
   const found = worstClass(differences.map((difference) => difference.class))
@@ -187,7 +191,7 @@ function changeOf(accepted: AcceptedDefinition, definition: KeptDefinition, seen
 }
 
 function additionOf(
-  definition: KeptDefinition,
+  definition: StoredDefinition,
   suspicions: readonly Suspicion[],
   { sighting, findRenamed }: Situation,
 ): WaitingChange {
@@ -267,7 +271,7 @@ function eventOf(
  */
 function createRenameFinder(gone: readonly PinRecord[]) {
   let known: Map<string, PinRecord> | undefined
-  return (definition: KeptDefinition): PinRecord | undefined => {
+  return (definition: StoredDefinition): PinRecord | undefined => {
     known ??= new Map(
       gone.flatMap((pin) =>
         pin.accepted === undefined ? [] : marksOf(pin.accepted).map((mark) => [mark, pin]),
@@ -278,7 +282,7 @@ function createRenameFinder(gone: readonly PinRecord[]) {
   }
 }
 
-function marksOf({ offered }: KeptDefinition): readonly string[] {
+function marksOf({ offered }: StoredDefinition): readonly string[] {
   const { inputSchema, outputSchema, description, binding } = offered
   const schemas: readonly JsonValue[] = [inputSchema, outputSchema]
   return [canonicalJson(['text', description, ...schemas]), canonicalJson(['target', binding, ...schemas])]

@@ -10,7 +10,7 @@ import {
 } from '#kernel/base/json'
 import type { ChangeClass } from '#kernel/journal/events'
 import type { ToolRequirements } from '#kernel/tool/tool'
-import type { KeptDefinition } from '#store/imports'
+import type { StoredDefinition } from '#store/imports'
 import { type Difference, schemaDiff } from './schema-diff.ts'
 import type { OfferedTool } from './source.ts'
 import { suspicionsOf } from './suspicions.ts'
@@ -21,7 +21,7 @@ import { suspicionsOf } from './suspicions.ts'
  */
 
 /** A definition, and the identity of the upstream that offers it. */
-export type OfferedBy = Pick<KeptDefinition, 'offered' | 'identity'>
+export type OfferedBy = Pick<StoredDefinition, 'offered' | 'identity'>
 
 /** The changes in a definition that matter to the tool's users, and the suspicions about it. */
 export function definitionDiff(before: OfferedBy, after: OfferedBy): readonly Difference[] {

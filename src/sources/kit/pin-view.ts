@@ -1,6 +1,6 @@
 import type { ChangeClass } from '#kernel/journal/events'
 import { hasEffects, type SafetyTier } from '#kernel/tool/tool'
-import type { AcceptedDefinition, KeptDefinition, PinRecord, WaitingChange } from '#store/imports'
+import type { AcceptedDefinition, PinRecord, StoredDefinition, WaitingChange } from '#store/imports'
 import { definitionDiff, type OfferedBy } from './definition-diff.ts'
 import { toolkitOf } from './project.ts'
 import type { Difference } from './schema-diff.ts'
@@ -157,7 +157,7 @@ export const FIRST_VERSION = '1.0.0'
  */
 export function nextVersion(
   accepted: AcceptedDefinition,
-  after: KeptDefinition,
+  after: StoredDefinition,
   differences = definitionDiff(accepted, after),
 ): string {
   if (accepted.hash === after.hash) return accepted.version

@@ -31,15 +31,15 @@ import {
 } from './credentials.ts'
 
 /**
- * Checks that a call has every credential its tool declares, and lends it those of the vault (OTC-73, OTC-74, OTC-79). The
+ * Checks that a call has every credential its tool declares, and lends it those in the vault (OTC-73, OTC-74, OTC-79). The
  * ladder runs it after the input is checked.
  * What the caller sends wins and is never stored. A missing credential is answered with a challenge; no call is recorded (rule
  * 20).
  */
 
 const CHALLENGE_LIFETIME_MS = 10 * 60_000
-/** Each is searched for in every text of the call, so their number is limited. */
-const MAX_SENT = 100
+/** Maximum number of sent credentials: each is searched for in every text of the call. */
+const MAX_SENT_CREDENTIALS = 100
 
 interface RequirementNeeds
   extends CredentialNeeds,
@@ -48,27 +48,27 @@ interface RequirementNeeds
   readonly consents: ConsentEvents
 }
 
-interface Wanted extends RequiringCall {
-  /** The part of the vault it may use. */
+interface CredentialRequest extends RequiringCall {
+  /** The owner of the vault entries that the call may use. */
   readonly owner: VaultOwner | undefined
-  /** The user whose credentials count; `undefined` = the caller's own. */
+  /** The user whose credentials count; `undefined` for the caller's own credentials. */
   readonly userId: string | undefined
 }
 
-interface Unmet {
+interface UnmetRequirement {
   readonly need: AuthorizationRequirement
   readonly problem: CredentialProblem
 }
 
-/** The call with every credential that its tool declares. */
+/** Returns the call with every credential that its tool declares. */
 export function checkRequirements(
   needs: RequirementNeeds,
   requiring: RequiringCall,
 ): MaybePromise<IdentifiedCall> {
   const { tool, call } = requiring
   const { request } = call
-  if (request.tokens.size + request.secrets.size > MAX_SENT)
-    throw fault('request_invalid', `A call takes at most ${MAX_SENT} tokens and secrets.`)
+  if (request.tokens.size + request.secrets.size > MAX_SENT_CREDENTIALS)
+    throw fault('request_invalid', `A call takes at most ${MAX_SENT_CREDENTIALS} tokens and secrets.`)
   const needsNothing = tool.requirements === undefined && !isGiven(request.userId)
   return needsNothing ? call : meetRequirements(needs, requiring)
 }
@@ -84,9 +84,9 @@ async function meetRequirements(needs: RequirementNeeds, requiring: RequiringCal
     throw unprovenUser(tool, principal, request.userId ?? '')
   const userId = vaultUser(requiring)
   const owner = vaultOwner(needs.store, principal, userId)
-  const wanted: Wanted = { ...requiring, call, owner, userId }
+  const wanted: CredentialRequest = { ...requiring, call, owner, userId }
   const held = new LentCredentials()
-  const unauthorized: Unmet[] = []
+  const unauthorized: UnmetRequirement[] = []
   for (const declared of requirements.authorization ?? []) {
     const need = withScopesFound(needs, declared, tool)
     const problem = await holdToken(needs, need, wanted, held)
@@ -131,15 +131,15 @@ function vaultUser({ tool, call: { request, principal } }: RequiringCall): strin
   return isGiven(request.userId) || !needsUser(tool) ? request.userId : subjectOf(principal.id)
 }
 
-function noVaultFor({ userId }: Wanted): ConsentObstacle {
+function noVaultFor({ userId }: CredentialRequest): ConsentObstacle {
   return isGiven(userId) ? 'unproven_user' : 'no_vault'
 }
 
-/** Why no person can be asked; `undefined` = one can. */
+/** Why no person can be asked; `undefined` if a person can. */
 function obstacleFor(
   { broker }: RequirementNeeds,
-  { need }: Unmet,
-  wanted: Wanted,
+  { need }: UnmetRequirement,
+  wanted: CredentialRequest,
 ): ConsentObstacle | undefined {
   const ofProvider = broker.obstacle(need.id, scopesOf(need))
   if (ofProvider !== undefined) return ofProvider
@@ -148,17 +148,21 @@ function obstacleFor(
   return needsUser(wanted.tool) && !isGiven(wanted.userId) ? 'no_user' : undefined
 }
 
-function reasonFor(obstacle: ConsentObstacle, unmet: Unmet | undefined, { call, userId }: Wanted): string {
+function reasonFor(
+  obstacle: ConsentObstacle,
+  unmet: UnmetRequirement | undefined,
+  { call, userId }: CredentialRequest,
+): string {
   const scopes = unmet === undefined ? [] : scopesOf(unmet.need)
   const about = { provider: unmet?.need.id ?? '', scopes, principal: call.principal.id, userId }
   return explainObstacle(obstacle, about).reason
 }
 
-/** Why there is no token; `undefined` = it is held. A bad token that was sent is not replaced by another. */
+/** Why there is no token; `undefined` if there is one. A bad token that was sent is not replaced by another. */
 async function holdToken(
   needs: RequirementNeeds,
   need: AuthorizationRequirement,
-  wanted: Wanted,
+  wanted: CredentialRequest,
   held: LentCredentials,
 ): Promise<CredentialProblem | undefined> {
   const sent = wanted.call.request.tokens.get(need.id)
@@ -186,7 +190,7 @@ async function holdToken(
 async function holdSecret(
   needs: RequirementNeeds,
   id: string,
-  { call, owner }: Wanted,
+  { call, owner }: CredentialRequest,
   held: LentCredentials,
 ): Promise<boolean> {
   if (isGiven(call.request.secrets.get(id)?.reveal())) return true
@@ -195,11 +199,11 @@ async function holdSecret(
   return found.ok
 }
 
-/** OTC/T-17: not known to be invalid. */
+/** Whether a token is not known to be invalid (OTC/T-17). */
 async function isUsable(
   { hooks }: RequirementNeeds,
   need: AuthorizationRequirement,
-  { tool, call }: Wanted,
+  { tool, call }: CredentialRequest,
   token: Secret,
 ): Promise<boolean> {
   if (hooks.verifyToken === undefined) return true
@@ -216,7 +220,7 @@ function needsUser({ requirements }: Pick<Tool, 'requirements'>): boolean {
   return requirements?.userId === true || requirements?.userId === 'claimed'
 }
 
-/** A server that refused a tool for want of a scope gets it with the next call (MCP-160). */
+/** If a server refused a tool because a scope was missing, the next call requests that scope too (MCP-160). */
 function withScopesFound(
   { broker }: RequirementNeeds,
   need: AuthorizationRequirement,
@@ -235,7 +239,7 @@ function scopesOf(need: AuthorizationRequirement): readonly string[] {
 function needOf(
   needs: RequirementNeeds,
   need: AuthorizationRequirement,
-  { call, userId }: Wanted,
+  { call, userId }: CredentialRequest,
 ): ChallengeNeed {
   return {
     tenant: call.tenant,
@@ -247,14 +251,14 @@ function needOf(
 }
 
 /**
- * Completes the challenges of clients that poll, when the token has arrived in another way. For a tool that needs a user this
+ * Completes the challenges of clients that poll, after the token has arrived in another way. For a tool that needs a user this
  * includes the challenge from before the user was known; for any other tool that is the principal's own question, and stays
  * open (rule 24).
  */
 async function completeChallenges(
   needs: RequirementNeeds,
   need: AuthorizationRequirement,
-  wanted: Wanted,
+  wanted: CredentialRequest,
   ref: string | undefined,
 ): Promise<void> {
   const met = needOf(needs, need, wanted)
@@ -269,8 +273,8 @@ async function completeChallenges(
 
 async function openChallenge(
   needs: RequirementNeeds,
-  { need, problem, canAsk }: Unmet & { readonly canAsk: boolean },
-  wanted: Wanted,
+  { need, problem, canAsk }: UnmetRequirement & { readonly canAsk: boolean },
+  wanted: CredentialRequest,
 ): Promise<AuthorizationChallenge & { readonly runId: string | undefined }> {
   const atMs = needs.clock.nowMs()
   const challenge = await needs.store.openChallenge({
@@ -290,10 +294,10 @@ async function openChallenge(
   return { id, url, checkUrl: `${url}/status`, provider: need.id, scopes: scopesOf(need), runId }
 }
 
-/** `reasons` say why people cannot be asked for what is missing. */
+/** `reasons` explain why people cannot be asked for what is missing. */
 function requirementMissing(
   tool: Tool,
-  unauthorized: readonly Unmet[],
+  unauthorized: readonly UnmetRequirement[],
   { runId, reasons, missing }: MissingFacts,
 ): ToolError {
   const idsOf = (needed: readonly { readonly id: string }[]) => needed.map(({ id }) => id).join(', ')
@@ -317,19 +321,19 @@ interface MissingFacts {
   readonly missing: MissingRequirements
 }
 
-interface Held {
+interface LentCredential {
   readonly ref: string
   readonly value: Secret
 }
 
 /** Credentials that the vault lends to one call. They exist only in this call's memory (OWP-74). */
 class LentCredentials {
-  readonly tokens = new Map<string, Held>()
-  readonly secrets = new Map<string, Held>()
-  /** Tokens of this server itself, which are in no vault. */
+  readonly tokens = new Map<string, LentCredential>()
+  readonly secrets = new Map<string, LentCredential>()
+  /** Tokens of this server itself, which are not in a vault. */
   readonly own = new Map<string, Secret>()
 
-  /** The call as if the caller had sent these credentials, so that they are passed to the tool and redacted alike. */
+  /** The call as if the caller had sent these credentials, so that they are passed to the tool and redacted in the same way. */
   withCredentials(call: IdentifiedCall): IdentifiedCall {
     if (this.tokens.size + this.secrets.size + this.own.size === 0) return call
     const { tokens, secrets } = call.request
@@ -344,11 +348,14 @@ class LentCredentials {
 
 function joined(
   sent: ReadonlyMap<string, Secret>,
-  lent: ReadonlyMap<string, Held>,
+  lent: ReadonlyMap<string, LentCredential>,
 ): ReadonlyMap<string, Secret> {
   return new Map([...sent, ...[...lent].map(([id, { value }]) => [id, value] as const)])
 }
 
-function refsOf(kind: string, lent: ReadonlyMap<string, Held>): readonly (readonly [string, string])[] {
+function refsOf(
+  kind: string,
+  lent: ReadonlyMap<string, LentCredential>,
+): readonly (readonly [string, string])[] {
   return [...lent].map(([id, { ref }]) => [`${kind}:${id}`, ref] as const)
 }
