@@ -144,15 +144,8 @@ function entryError(error: CallError, { callId, headers, target }: FailedReply):
   return errorAnswer(target.id, wireError, { headers })
 }
 
-const UNKNOWN = {
-  tool: 'Unknown tool: ',
-  prompt: 'Unknown prompt: ',
-  resource: 'Unknown resource: ',
-  completion: 'Unknown completion: ',
-} satisfies Record<CallNoun, string>
-
 function unknownTool({ name, noun }: ReplyTarget, { details }: CallError): string {
-  const text = `${UNKNOWN[noun]}${name}`
+  const text = noun === 'tool' ? `Unknown tool: ${name}` : `Unknown ${noun}: ${name}`
   return details?.nextStep === undefined ? text : `${text}. ${details.nextStep}`
 }
 
