@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { defined } from '#kernel/base/defined'
+import { defined } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
 import type { CliIo } from './io.ts'
 import type { Output } from './output.ts'

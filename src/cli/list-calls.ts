@@ -9,8 +9,7 @@ import {
   type RejectedRequest,
 } from '#admin-api/calls'
 import { loadTools } from '#config/load-tools'
-import { defined } from '#kernel/base/defined'
-import { cleanText } from '#kernel/base/json'
+import { cleanText, defined } from '#kernel/base/json'
 import { CALL_STATES } from '#kernel/call/call'
 import { NO_TOOLSETS, selectorProblem, selects } from '#kernel/tool/toolsets'
 import { createCallEventRoutes } from '#server/admin/call-events'

@@ -1,6 +1,5 @@
-import { defined } from '#kernel/base/defined'
 import { checkCallKey, LATEST, parseToolId, parseToolName } from '#kernel/base/ids'
-import type { JsonObject, JsonValue } from '#kernel/base/json'
+import { defined, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { callScopeHeaders, ERROR_CODE_HEADER, runOf } from '#protocols/call-wire'
 import {
   type ApiKeyHeader,

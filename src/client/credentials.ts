@@ -1,4 +1,4 @@
-import { defined } from '#kernel/base/defined'
+import { defined } from '#kernel/base/json'
 import { toBase64Url } from '#protocols/call-wire'
 import { type ApiKeyHeader, apiKeyHeaderOf, type ClientDialect } from '#protocols/otc/codec-client'
 import { CallFailure, configFailure } from './failure.ts'

@@ -1,5 +1,5 @@
-import { defined } from '#kernel/base/defined'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
+import { defined } from '#kernel/base/json'
 import type { FailureClass } from '#protocols/otc/codec-client-reply'
 import { CallFailure } from './failure.ts'
 import { type Fetch, withHeader } from './http.ts'

@@ -1,6 +1,5 @@
-import { defined } from '#kernel/base/defined'
 import { FAILURE_CODES, REFUSAL_CODES } from '#kernel/base/errors'
-import { isJsonObject, type JsonValue } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonValue } from '#kernel/base/json'
 import {
   CALL_ID_HEADER,
   callScopeHeaders,

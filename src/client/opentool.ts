@@ -1,6 +1,5 @@
-import { defined } from '#kernel/base/defined'
 import { LATEST, parseToolId, parseToolName } from '#kernel/base/ids'
-import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 import { readFacts, readNeeds } from '#kernel/tool/facts'
 import {
   callException,

@@ -1,5 +1,4 @@
-import { defined } from '#kernel/base/defined'
-import { isJsonObject, type JsonValue } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { RemoteTool, WireContext } from '#protocols/otc/codec-client'
 import type { RemoteChallenge } from '#protocols/otc/codec-client-reply'
 import { CallFailure, configFailure } from './failure.ts'

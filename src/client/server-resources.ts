@@ -1,7 +1,6 @@
 // Declares what `await using` needs, for projects whose `lib` is older.
 /// <reference lib="esnext.disposable" preserve="true" />
-import { defined } from '#kernel/base/defined'
-import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 import type { SourceKind } from '#kernel/tool/tool'
 import { ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-wire'
 import type { WireRunEvent, WireToolDescriptor } from '#protocols/openwop/wire'

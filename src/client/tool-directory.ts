@@ -1,5 +1,5 @@
-import { defined } from '#kernel/base/defined'
 import { compareVersions, isToolVersion, LATEST, parseToolName, plainVersion } from '#kernel/base/ids'
+import { defined } from '#kernel/base/json'
 import {
   API_KEY_HEADERS,
   type ApiKeyHeader,

@@ -4,7 +4,7 @@ import {
   type ApprovalRules,
   DEFAULT_APPROVAL_RULES,
 } from '#kernel/approval/approvals'
-import { defined } from '#kernel/base/defined'
+import { defined } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { NO_LIMIT } from '#stages/limits/budgets'
 

@@ -1,5 +1,5 @@
-import { defined } from '#kernel/base/defined'
 import { shortHash } from '#kernel/base/hash'
+import { defined } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { NOTICE_KINDS, type NoticeKind } from '#kernel/journal/notices'
 import type { NoticeListener } from '#store/notices'

@@ -1,9 +1,9 @@
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
-import { defined } from '#kernel/base/defined'
 import type { InputIssue, Report } from '#kernel/base/errors'
 import {
   childPointer,
   copyJson,
+  defined,
   describeValue,
   isJsonObject,
   isRecord,

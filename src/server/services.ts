@@ -1,3 +1,4 @@
+import { defined } from '#kernel/base/json'
 /**
  * The services behind every protocol: store, tools, sources, the gateway, and background work on the store. `collet serve`,
  * `collet mcp` and the embedded gateway open them. Each is a part, so that a failed start closes what is already open.
@@ -7,7 +8,6 @@ import type { Settings } from '#config/settings'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import type { Listener } from '#egress/policy'
 import type { Clock } from '#kernel/base/clock'
-import { defined } from '#kernel/base/defined'
 import type { Logger } from '#kernel/base/logger'
 import { DEFAULT_TENANT } from '#kernel/base/principal'
 import type { Secret } from '#kernel/base/secret'

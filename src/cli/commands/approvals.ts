@@ -15,8 +15,7 @@ import { configHere } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { APPROVAL_STATES } from '#kernel/approval/approval'
 import { Approvals } from '#kernel/approval/approvals'
-import { defined } from '#kernel/base/defined'
-import { cleanJson } from '#kernel/base/json'
+import { cleanJson, defined } from '#kernel/base/json'
 import { createApprovalRoutes } from '#server/admin/approvals'
 
 /**

@@ -4,7 +4,7 @@ import { type Arguments, type CommandContext, defineCommand, EXIT, UsageError } 
 import { type Columns, printRows } from '#cli/operator-command'
 import { hasStore, loadProjectConfig, withStore } from '#cli/store-access'
 import { adHocWebhook, guessFormat, toWebhooks, type Webhook } from '#config/webhooks'
-import { defined } from '#kernel/base/defined'
+import { defined } from '#kernel/base/json'
 import { listWebhooks, openWebhookFetch, webhooksNamed } from '#server/webhooks/routes'
 import { tryWebhook } from '#server/webhooks/samples'
 

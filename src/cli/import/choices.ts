@@ -1,8 +1,7 @@
 import { type Arguments, type CommandContext, type OptionSpecs, UsageError } from '#cli/command'
 import { confirm } from '#cli/input'
 import { counted } from '#cli/output'
-import { defined } from '#kernel/base/defined'
-import type { JsonObject } from '#kernel/base/json'
+import { defined, type JsonObject } from '#kernel/base/json'
 import { FIRST_START_MS } from '#server/import/preview'
 import type { OfferedTool } from '#sources/kit/source'
 

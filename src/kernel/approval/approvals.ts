@@ -1,6 +1,6 @@
 import type { Clock } from '#kernel/base/clock'
-import { defined } from '#kernel/base/defined'
 import { CALL_ID_ADVICE, fault, type ToolError } from '#kernel/base/errors'
+import { defined } from '#kernel/base/json'
 import { coversScope, opaquePrincipal, type Principal } from '#kernel/base/principal'
 import type { DenialFacts } from '#kernel/journal/events'
 import type { KernelStore } from '#kernel/store/store'

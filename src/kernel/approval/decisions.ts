@@ -1,6 +1,5 @@
-import { defined } from '#kernel/base/defined'
 import { isSameSecret } from '#kernel/base/hash'
-import { isJsonObject, type JsonValue } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { Failure } from '#kernel/call/call'
 import type {
   ApprovalDecided,

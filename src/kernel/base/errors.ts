@@ -1,5 +1,5 @@
 import type { ShownContent } from '#kernel/tool/tool'
-import { defined } from './defined.ts'
+import { defined } from './json.ts'
 
 /**
  * The server's errors: findings in definitions, store errors, the closed union of error codes, and `ToolError`, the

@@ -327,3 +327,19 @@ function isInexact(value: number, source: string | undefined): boolean {
   if (source === undefined || !/^-?[0-9]+$/.test(source)) return false
   return String(value) !== source && BigInt(source) !== BigInt(value)
 }
+
+/** The members of a record that may be absent, whose values must not be `undefined` under `exactOptionalPropertyTypes`. */
+type Defined<Members> = {
+  [Name in keyof Members as undefined extends Members[Name] ? never : Name]: Members[Name]
+} & {
+  [Name in keyof Members as undefined extends Members[Name] ? Name : never]?: Exclude<
+    Members[Name],
+    undefined
+  >
+}
+
+/** The members that are not `undefined`. Not for code that runs in every call, because it copies. */
+export function defined<const Members extends object>(members: Members): Defined<Members>
+export function defined(members: object): object {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
+}

@@ -1,4 +1,4 @@
-import { defined } from './defined.ts'
+import { defined } from './json.ts'
 
 /**
  * The caller of a request: its id, its tenant and its grants, and which user it acts for (OTC/T-27). Authentication makes

@@ -1,4 +1,3 @@
-import { defined } from '#kernel/base/defined'
 import {
   CALL_ID_ADVICE,
   type ErrorDetails,
@@ -8,7 +7,7 @@ import {
   StoreError,
   type ToolError,
 } from '#kernel/base/errors'
-import type { JsonValue } from '#kernel/base/json'
+import { defined, type JsonValue } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import type { MaybePromise } from '#kernel/base/waiting'
 import { closeState } from '#kernel/run/session-ends'

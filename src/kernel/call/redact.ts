@@ -1,6 +1,5 @@
-import { defined } from '#kernel/base/defined'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { Secret } from '#kernel/base/secret'
 import { type ShownContent, ShownValue } from '#kernel/tool/tool'
 import type { CallError, CallRequest } from './call.ts'

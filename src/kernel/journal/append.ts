@@ -1,5 +1,5 @@
 import type { ApprovalRecord } from '#kernel/approval/approval'
-import { defined } from '#kernel/base/defined'
+import { defined } from '#kernel/base/json'
 import type { Outcome } from '#kernel/call/call'
 import type { CallRecord, NewCall, RefusedCall } from '#kernel/call/call-record'
 import type {

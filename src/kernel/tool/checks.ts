@@ -1,4 +1,3 @@
-import { defined } from '#kernel/base/defined'
 import type { Finding, Report } from '#kernel/base/errors'
 import {
   byVersion,
@@ -13,6 +12,7 @@ import {
 import {
   childPointer,
   copyJson,
+  defined,
   describeValue,
   isJsonObject,
   isRecord,

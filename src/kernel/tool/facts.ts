@@ -1,5 +1,4 @@
-import { defined } from '#kernel/base/defined'
-import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import {
   type Approval,
   type Egress,

@@ -1,6 +1,5 @@
-import { defined } from '#kernel/base/defined'
 import type { Report } from '#kernel/base/errors'
-import { describeValue, isRecord } from '#kernel/base/json'
+import { defined, describeValue, isRecord } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { checkKeys, isText } from './checks.ts'
 import { hasEffects, POLICY_FIELDS, type PolicyDefinition, type SourceKind, type ToolPolicy } from './tool.ts'

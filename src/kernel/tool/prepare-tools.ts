@@ -1,6 +1,6 @@
-import { defined } from '#kernel/base/defined'
 import { DefinitionError, type Finding } from '#kernel/base/errors'
 import { byVersion, parseToolName } from '#kernel/base/ids'
+import { defined } from '#kernel/base/json'
 import { checkLaxerVersions } from './checks.ts'
 import { type PrepareOptions, prepareTool, type ToolIdentity } from './prepare-tool.ts'
 import { findFunctionNames, withFunctionName } from './shared-names.ts'

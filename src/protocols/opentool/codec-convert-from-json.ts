@@ -1,5 +1,4 @@
-import { defined } from '#kernel/base/defined'
-import { childPointer, copyJson, isJsonObject, type JsonArray } from '#kernel/base/json'
+import { childPointer, copyJson, defined, isJsonObject, type JsonArray } from '#kernel/base/json'
 import { ShapeReader, shortText } from './codec-convert-read.ts'
 import {
   acceptsNull,

@@ -1,6 +1,6 @@
-import { defined } from '#kernel/base/defined'
 import { shortHash } from '#kernel/base/hash'
 import { compareVersions } from '#kernel/base/ids'
+import { defined } from '#kernel/base/json'
 import { factsOf, needsOf, writeFacts } from '#kernel/tool/facts'
 import type { Tool } from '#kernel/tool/tool'
 import {

@@ -1,4 +1,3 @@
-import { defined } from '#kernel/base/defined'
 import {
   describeIssue,
   type ErrorCode,
@@ -6,6 +5,7 @@ import {
   isRefusal,
   type ToolError,
 } from '#kernel/base/errors'
+import { defined } from '#kernel/base/json'
 import type { CallError } from '#kernel/call/call'
 import {
   ERROR_CODE_HEADER,

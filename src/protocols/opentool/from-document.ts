@@ -1,7 +1,6 @@
-import { defined } from '#kernel/base/defined'
 import { DefinitionError, type Finding } from '#kernel/base/errors'
 import { isSemanticVersion } from '#kernel/base/ids'
-import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { type DefinedTool, markTool } from '#kernel/tool/define'
 import type { PolicyDefinition, ToolContext, ToolRequirements } from '#kernel/tool/tool'

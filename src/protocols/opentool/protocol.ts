@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { defined } from '#kernel/base/defined'
+import { defined } from '#kernel/base/json'
 import type { Catalog } from '#kernel/tool/catalog'
 import type { Protocol, SectionSettings } from '#protocols/protocol'
 import type { OpenToolServing } from './call-routes.ts'

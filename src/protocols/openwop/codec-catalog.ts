@@ -1,6 +1,5 @@
-import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { canonicalJson, defined, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { factsOf } from '#kernel/tool/facts'
 import type { SourceKind, Tool } from '#kernel/tool/tool'
 import { mapSubschemas, propertiesOf } from '#schema/keywords'

@@ -1,7 +1,12 @@
-import { defined } from '#kernel/base/defined'
 import { type ErrorCode, fault, type ToolError } from '#kernel/base/errors'
 import { checkRunId } from '#kernel/base/ids'
-import { hasControlCharacter, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import {
+  defined,
+  hasControlCharacter,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+} from '#kernel/base/json'
 import type { SessionRequest } from '#kernel/call/stages'
 import type { ApprovalDecided, InterruptResolved, RunEvent } from '#kernel/run/events'
 import type { RunPage } from '#kernel/run/runs'

@@ -1,5 +1,5 @@
-import { defined } from '#kernel/base/defined'
 import { type ErrorCode, mayRepeat, type ToolError } from '#kernel/base/errors'
+import { defined } from '#kernel/base/json'
 import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
 import type { WireError } from './wire.ts'
 

@@ -1,5 +1,4 @@
-import { defined } from '#kernel/base/defined'
-import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { readFacts, type ToolFacts } from '#kernel/tool/facts'
 import { ARCADE_SCHEMA_ID, FACTS_MEMBER, OTC_SCHEMA_ID, OXP_SCHEMA_ID, PROTOCOL_VERSION } from './wire.ts'
 

@@ -1,6 +1,5 @@
-import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { factsOf, notableFacts } from '#kernel/tool/facts'
 import type { Tool } from '#kernel/tool/tool'
 import type { HttpRequest } from '#protocols/http-exchange'

@@ -1,7 +1,6 @@
-import { defined } from '#kernel/base/defined'
 import { type ErrorCode, mayRepeat, ToolError } from '#kernel/base/errors'
 import { newCallId } from '#kernel/base/ids'
-import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { CallReply, Outcome } from '#kernel/call/call'
 import {
   CALL_ID_HEADER,

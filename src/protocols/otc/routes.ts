@@ -1,5 +1,5 @@
-import { defined } from '#kernel/base/defined'
 import { fault, ToolError } from '#kernel/base/errors'
+import { defined } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
 import type { CallReply, CallRequest, CallView } from '#kernel/call/call'
 import type { Gateway } from '#kernel/call/gateway'

@@ -22,8 +22,8 @@ import {
   RESPOND_SCOPE,
 } from '#kernel/approval/approvals'
 import type { ApprovalView, RequestedDefinition } from '#kernel/approval/decisions'
-import { defined } from '#kernel/base/defined'
 import { fault, type ToolError } from '#kernel/base/errors'
+import { defined } from '#kernel/base/json'
 import { coversScope } from '#kernel/base/principal'
 import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'

@@ -11,8 +11,8 @@ import {
   type PinDiff as RenderedDiff,
   SHOW_PIN,
 } from '#admin-api/pins'
-import { defined } from '#kernel/base/defined'
 import type { ToolError } from '#kernel/base/errors'
+import { defined } from '#kernel/base/json'
 import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import type { PinDiff, PinView } from '#sources/kit/pin-view'

@@ -15,9 +15,8 @@ import {
   type SourceList,
 } from '#admin-api/sources'
 import type { Clock } from '#kernel/base/clock'
-import { defined } from '#kernel/base/defined'
 import type { ToolError } from '#kernel/base/errors'
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { canonicalJson, defined, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { matchesGlob } from '#kernel/tool/toolsets'
 import type { ServerRoute } from '#server/http/router'

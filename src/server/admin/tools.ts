@@ -13,9 +13,9 @@ import {
   type ToolUsage,
 } from '#admin-api/tools'
 import type { Clock } from '#kernel/base/clock'
-import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
 import { parseToolName } from '#kernel/base/ids'
+import { defined } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
 import { DEFAULT_TENANT, type Principal, type RoleTable } from '#kernel/base/principal'
 import type { Catalog } from '#kernel/tool/catalog'

@@ -1,7 +1,13 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { parse } from 'yaml'
-import { defined } from '#kernel/base/defined'
-import { isJsonObject, type JsonObject, type JsonValue, parseJson, tooMuchJson } from '#kernel/base/json'
+import {
+  defined,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  parseJson,
+  tooMuchJson,
+} from '#kernel/base/json'
 
 /**
  * The worker thread in which `readHead` of probe.ts parses a document. Invariant: it returns only the few members by

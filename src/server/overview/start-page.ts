@@ -1,6 +1,6 @@
 import type { ClientConfig } from '#admin-api/server'
 import { basePath } from '#config/to-settings'
-import { defined } from '#kernel/base/defined'
+import { defined } from '#kernel/base/json'
 import { factsHtml, type Html, html, PAGE_HEADERS, pageReply } from '#protocols/html-page'
 import { isForPerson } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'

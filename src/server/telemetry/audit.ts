@@ -1,5 +1,5 @@
 import { READ_AUDIT, type Refusal } from '#admin-api/server'
-import { defined } from '#kernel/base/defined'
+import { defined } from '#kernel/base/json'
 import { ANONYMOUS, opaquePrincipal, type Principal, principalIdOf } from '#kernel/base/principal'
 import { type OperatorAccess, tenantWithin } from '#server/admin/access'
 import { serveOperation, timeOf } from '#server/admin/admin-route'

@@ -1,7 +1,6 @@
 import { resolve } from 'node:path'
 import { z } from 'zod'
-import { defined } from '#kernel/base/defined'
-import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { PolicyDefinition, ToolRequirements } from '#kernel/tool/tool'
 import { ARGV_PART, type ArgvPart, exposedParameters } from '#sources/common/argv-template'
 import { isWanted, policyOf } from '#sources/common/options'

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
-import { defined } from '#kernel/base/defined'
 import {
   canonicalJson,
   childPointer,
   copyJson,
+  defined,
   isJsonObject,
   type JsonObject,
   type JsonValue,

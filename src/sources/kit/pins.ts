@@ -1,6 +1,6 @@
 import type { Clock } from '#kernel/base/clock'
-import { defined } from '#kernel/base/defined'
 import { StoreError } from '#kernel/base/errors'
+import { defined } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import { EventLoopYielder } from '#kernel/base/long-work'
 import type { MaybePromise } from '#kernel/base/waiting'

@@ -1,8 +1,7 @@
-import { defined } from '#kernel/base/defined'
 import { type Finding, fault, type Report } from '#kernel/base/errors'
 import { shortHash } from '#kernel/base/hash'
 import { type EntryKind, hostExtensionId, type ToolId, withoutVersion } from '#kernel/base/ids'
-import { isJsonObject, type JsonObject } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonObject } from '#kernel/base/json'
 import { EventLoopYielder } from '#kernel/base/long-work'
 import { prepareTool } from '#kernel/tool/prepare-tool'
 import type {

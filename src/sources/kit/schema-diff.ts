@@ -1,5 +1,4 @@
-import { defined } from '#kernel/base/defined'
-import { canonicalJson, childPointer, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { canonicalJson, childPointer, defined, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { ChangeClass } from '#kernel/journal/events'
 import { upgradeInput } from '#schema/imported'
 import { createSchemaResolver, propertiesOf, type SchemaResolver } from '#schema/keywords'

@@ -1,5 +1,4 @@
-import { defined } from '#kernel/base/defined'
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { canonicalJson, defined, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 
 /**
  * The parts of a source's options that may be recorded. Pins, the journal, notices and pages use them. Arguments, paths and

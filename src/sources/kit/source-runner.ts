@@ -1,6 +1,5 @@
 import type { Clock } from '#kernel/base/clock'
-import { defined } from '#kernel/base/defined'
-import type { JsonObject } from '#kernel/base/json'
+import { defined, type JsonObject } from '#kernel/base/json'
 import { boundLogger, type Logger } from '#kernel/base/logger'
 import { untilAborted } from '#kernel/base/waiting'
 import { countOffered } from './offer-counts.ts'

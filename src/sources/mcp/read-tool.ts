@@ -1,5 +1,4 @@
-import { defined } from '#kernel/base/defined'
-import { JSON_BOUNDS, type JsonObject, type JsonValue, tooMuchJson } from '#kernel/base/json'
+import { defined, JSON_BOUNDS, type JsonObject, type JsonValue, tooMuchJson } from '#kernel/base/json'
 import {
   CONTENT_BLOCKS_SCHEMA,
   type PolicyDefinition,

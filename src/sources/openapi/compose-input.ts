@@ -1,6 +1,5 @@
-import { defined } from '#kernel/base/defined'
 import { shortHash } from '#kernel/base/hash'
-import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
 import type { BoundBody, BoundField, BoundIdempotency, BoundParameter } from './binding.ts'
 import { type DocumentNode, type Documents, entriesIn, memberOf, textsOf } from './documents.ts'
 import {

@@ -1,5 +1,5 @@
-import { defined } from '#kernel/base/defined'
 import { fault } from '#kernel/base/errors'
+import { defined } from '#kernel/base/json'
 import { isWanted } from '#sources/common/options'
 import type { Source, SourceHealth, SourceServices } from '#sources/kit/source'
 import { readBinding } from './binding.ts'

@@ -1,5 +1,4 @@
-import { defined } from '#kernel/base/defined'
-import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { PolicyDefinition } from '#kernel/tool/tool'
 import { type CommonOptions, policyOf } from '#sources/common/options'
 import type { OfferedTool } from '#sources/kit/source'

@@ -1,5 +1,4 @@
-import { defined } from '#kernel/base/defined'
-import { isJsonObject, type JsonObject } from '#kernel/base/json'
+import { defined, isJsonObject, type JsonObject } from '#kernel/base/json'
 import {
   type DocumentNode,
   type Documents,

@@ -1,7 +1,6 @@
 import { z } from 'zod'
-import { defined } from '#kernel/base/defined'
 import { type ErrorCode, FAILURE_CODES, fault, isToolError, type ToolError } from '#kernel/base/errors'
-import { isRecord, type JsonObject } from '#kernel/base/json'
+import { defined, isRecord, type JsonObject } from '#kernel/base/json'
 import { POLICY_SHAPE } from '#sources/common/options'
 import type { Invocation } from '#sources/kit/source'
 import type { DescribedPack } from './load.ts'

@@ -1,4 +1,3 @@
-import { defined } from '#kernel/base/defined'
 import {
   type AuthorizationChallenge,
   fault,
@@ -6,6 +5,7 @@ import {
   type ToolError,
 } from '#kernel/base/errors'
 import { proveUser } from '#kernel/base/hooks'
+import { defined } from '#kernel/base/json'
 import { isRunAs, subjectOf } from '#kernel/base/principal'
 import type { Secret } from '#kernel/base/secret'
 import type { MaybePromise } from '#kernel/base/waiting'

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '#kernel/base/clock'
-import { defined } from '#kernel/base/defined'
 import { type ErrorCode, fault, StoreError, ToolError } from '#kernel/base/errors'
 import {
   compareVersions,
@@ -11,7 +10,7 @@ import {
   runIdOf,
   type ToolId,
 } from '#kernel/base/ids'
-import { copyJson, type JsonValue } from '#kernel/base/json'
+import { copyJson, defined, type JsonValue } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
 import type { CallError, CallReply, CallRequest } from '#kernel/call/call'
 import type { CallAddress } from '#kernel/call/call-record'
