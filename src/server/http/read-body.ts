@@ -64,22 +64,18 @@ export function readBody(
     if (length > limitBytes) throw tooLarge(limitBytes)
   }
   return new Promise((resolve, reject) => {
-    const isCounted = headers['transfer-encoding'] === undefined
-    const announced = isCounted ? Number(headers['content-length']) : Number.POSITIVE_INFINITY
+    const announced = Number(headers['content-length'] ?? Number.POSITIVE_INFINITY)
     const chunks: Buffer[] = []
     let bytes = 0
     const onData = (chunk: Buffer): void => {
       bytes += chunk.length
       const refusal = bytes > limitBytes ? tooLarge(limitBytes) : share.add(chunk.length)
-      if (refusal !== undefined) stop(refusal)
-      else {
+      if (refusal === undefined) {
         chunks.push(chunk)
-        // A body of a known length is complete with its last byte; the event of its end comes later.
-        if (bytes === announced) finish()
-        else if (bytes < announced) share.wait(stop)
-      }
+        if (bytes < announced) share.wait(stop)
+      } else stop(refusal)
     }
-    const finish = (): void => {
+    const onEnd = (): void => {
       share.complete()
       const [first] = chunks
       try {
@@ -93,11 +89,10 @@ export function readBody(
       stop(fault('request_invalid', 'The connection closed before the body was complete.', { cause }))
     }
     const stop = (error: Error): void => {
-      raw.off('data', onData).off('end', finish).off('error', onError)
+      raw.off('data', onData).off('end', onEnd).off('error', onError)
       reject(error)
     }
-    raw.on('data', onData).on('error', onError)
-    if (!isCounted) raw.on('end', finish)
+    raw.on('data', onData).on('end', onEnd).on('error', onError)
   })
 }
 
