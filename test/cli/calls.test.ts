@@ -89,7 +89,7 @@ describe('inspecting calls in a real store', () => {
       { names: { tenant: 'team1' }, calls: 1, errors: 0, seconds: 1.5, p50_ms: 1_500 },
     ])
     expect((await run('usage', '--since', '1h', '--tenant', 'default')).stderr).toContain(
-      'no calls in this time',
+      'no calls in this period',
     )
     expect((await run('usage', '--by', 'team')).stderr).toContain('--by expects tenant, principal, tool')
   })

@@ -333,7 +333,7 @@ describe('collet import --from', () => {
     const nothing = await run(['--from', 'claude', '--yes'])
     expect([nothing.code, nothing.stderr]).toEqual([
       2,
-      expect.stringContaining('claude_desktop_config.json is not'),
+      expect.stringContaining('claude_desktop_config.json does not exist'),
     ])
     expect((await run(['--from', 'cursr', '--yes'])).stderr).toContain('Did you mean "cursor"?')
     expect((await run(['--from', 'cursor', 'x'])).stderr).toContain('leave out the address')

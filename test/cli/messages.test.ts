@@ -33,7 +33,7 @@ it.each<[argv: readonly string[], says: RegExp, never: RegExp]>([
   [['tools', 'show', 'Nope'], /There is no tool "Nope" here\. "collet tools"/, /^$/],
   [
     ['backup', '/nonexistent/x.db'],
-    /There is no folder \/nonexistent\. Make it, or name a file elsewhere\./,
+    /There is no folder \/nonexistent\. Create it, or name a file elsewhere\./,
     /ENOENT/,
   ],
   [['dev', '--check'], /! The API key of "ci" has only 5 bytes.*\n0 tools, 1 warning\./s, /nothing wrong/],

@@ -76,7 +76,7 @@ describe('which server a command talks to', () => {
       const named = await ask([...argv, '--url', 'http://127.0.0.1:21113'], variables)
       expect(named).toMatchObject({ code: 3, asked: 'http://127.0.0.1:21113' })
       expect(named.stderr).toContain('Is the server running?')
-      expect(named.stderr).toContain('--url, else at COLLET_URL, else at the address of the config')
+      expect(named.stderr).toContain('--url, else at COLLET_URL, else at the address in the config')
     },
   )
 

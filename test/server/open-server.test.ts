@@ -116,6 +116,6 @@ describe('a secret of a tenant', () => {
       ['secrets', 'set', 'mailer', '--token', '--tenant', 'default', ...at],
       't',
     )
-    expect(token.stderr).toContain('never a token')
+    expect(token.stderr).toContain('not a token')
   })
 })
