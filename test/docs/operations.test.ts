@@ -150,7 +150,7 @@ it(
     expect((await call('Asked.Write', 'asked')).body).toContain('approv')
     // A database of a test may have fsync off, and the last command says so.
     const examined = await shell.run(`${backUp.trimEnd()} || true`)
-    expect(examined).toMatch(/COLLET_KEY has 32 bytes[\s\S]*PostgreSQL \d+.*UTF8[\s\S]*will be made/)
+    expect(examined).toMatch(/COLLET_KEY has 32 bytes[\s\S]*PostgreSQL \d+.*UTF8[\s\S]*will be created/)
     const running = call('Slow.Write', 'running')
     await until(() => effects().includes('running'))
     const stopping = shell.run(stop)

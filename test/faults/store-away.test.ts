@@ -196,6 +196,8 @@ async function ask(
 /** Routes that the server answers without the store, with this status. */
 const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'GET /': 200,
+  // Served only if the public address of the server is https.
+  'GET /oauth/client-metadata.json': 404,
   'GET /.well-known/openwop': 200,
   'GET /v1': 200,
   'GET /v1/openapi.json': 200,

@@ -82,7 +82,7 @@ describe('rule 18: a writer whose lease ran out', () => {
     proxy.refuse = true
     proxy.drop()
     await vi.waitUntil(() => !store.mayStart(writer), LIMIT)
-    expect(store.obstacle()).toContain('was not renewed')
+    expect(store.obstacle()).toContain('has not been renewed')
     await new Promise((resolve) => setTimeout(resolve, LEASE_MS / 2))
     proxy.refuse = false
     await vi.waitUntil(() => store.obstacle() === undefined, LIMIT)

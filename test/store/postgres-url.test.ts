@@ -139,7 +139,7 @@ describe('the doctor’s report about a database', () => {
       subject: 'store',
     })
     const { message, advice: todo } = (await advice(`${url}?sslmode=require`)) ?? {}
-    expect([message, todo].join(' ')).toMatch(/does not support SSL.*Turn TLS on/)
+    expect([message, todo].join(' ')).toMatch(/does not support SSL.*Turn on TLS/)
   })
 })
 

@@ -74,7 +74,7 @@ describe('a copy of a store', () => {
       const store = await open(source)
       await store.claim(sampleCall())
       await expect(copy(source, sqlite('never.db'))).rejects.toThrow(
-        `the source is still used by a server: ${hostname()} pid ${process.pid}. Stop it first`,
+        `the source is still used by a server: ${hostname()} pid ${process.pid}. Stop the server first`,
       )
       await runThrough(store, sampleCall({ record: 'record-2', callId: 'call-2' }))
       await store.close()
