@@ -88,7 +88,7 @@ describe.each(SANDBOXES)('a hostile pack in a separate process, sandbox %s', (sa
       await greets()
       const { success, error } = await call(name, { text })
       expect(success).toBe(false)
-      expect(error.message).toContain('ended before it answered')
+      expect(error.message).toContain('ended before the tool answered')
       expect((await fetch(`${server.url}/health`)).status).toBe(200)
     }
     await greets()
