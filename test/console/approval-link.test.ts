@@ -55,7 +55,7 @@ describe('the page behind an approval link', () => {
   it('shows a command that it may not decide, and how to decide it', async () => {
     const page = await console_.page({ width: 390, height: 844 })
     await page.goto(await linkTo('Ops.Shell', { argv: ['rm', '-rf', '/'] }))
-    await page.getByText('This page does not decide the call.').waitFor()
+    await page.getByText('The call cannot be decided on this page.').waitFor()
     await page.getByText(/collet approvals approve [\w-]+/).waitFor()
     await page.getByText('-rf').waitFor()
     expect(await page.getByRole('button', { name: 'Approve once' }).count()).toBe(0)

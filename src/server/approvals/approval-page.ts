@@ -132,7 +132,7 @@ function nextHtml(next: NextStep, as: string, hidesSomething: boolean): Html {
 }
 
 export function commandsHtml({ commands }: ReturnType<typeof decideByCommand>): Html {
-  return html`<p>This page does not decide the call. An operator decides it with one of these commands, or sends another person a link:</p>
+  return html`<p>The call cannot be decided on this page. An operator decides it with one of these commands, or sends another person a link:</p>
 <pre>${commands.join('\n')}</pre>`
 }
 
