@@ -1,0 +1,53 @@
+import type { Catalog } from '#kernel/tool/catalog'
+import type { Tool } from '#kernel/tool/tool'
+import { sourceToolkit } from '#kernel/tool/toolsets'
+
+/**
+ * The groups of tools that a caller sees: the tools of each source, and for a large source the groups inside of it, by tag or by
+ * the first part of their names. Search answers with them if nothing fits, and the search tool's own description lists them.
+ */
+
+export interface Family {
+  readonly name: string
+  readonly count: number
+  /** Names of a few of its tools. */
+  readonly examples: readonly string[]
+}
+
+/** A source with more tools than this is shown in parts. */
+const MAX_WHOLE = 60
+const MAX_EXAMPLES = 3
+
+const KNOWN = new WeakMap<Catalog, readonly Family[]>()
+
+/** Largest first. Computed once per catalog. */
+export function familiesOf(catalog: Catalog): readonly Family[] {
+  const known = KNOWN.get(catalog) ?? makeFamilies(catalog.latest())
+  KNOWN.set(catalog, known)
+  return known
+}
+
+function makeFamilies(tools: readonly Tool[]): readonly Family[] {
+  const sources = Map.groupBy(tools, sourceToolkit)
+  const families = [...sources].flatMap(([source, having]) => {
+    if (having.length <= MAX_WHOLE) return [familyOf(source, having)]
+    const parts = Map.groupBy(having, partOf)
+    return parts.size > having.length / 2
+      ? [familyOf(source, having)]
+      : [...parts].map(([part, some]) => familyOf(part === '' ? source : `${source} ${part}`, some))
+  })
+  return families.sort((left, right) => right.count - left.count || (left.name < right.name ? -1 : 1))
+}
+
+function familyOf(name: string, tools: readonly Tool[]): Family {
+  return { name, count: tools.length, examples: tools.slice(0, MAX_EXAMPLES).map((tool) => tool.name) }
+}
+
+function partOf({ tags = [], nativeName = '', parts }: Tool): string {
+  const [tag] = tags
+  if (tag !== undefined) return tag
+  const [first = ''] = (nativeName || parts.base.slice(parts.toolkit.length + 1)).split(
+    /[._/:-]|(?<=\p{Ll})(?=\p{Lu})/u,
+  )
+  return first
+}

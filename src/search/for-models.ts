@@ -1,0 +1,150 @@
+import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { Catalog } from '#kernel/tool/catalog'
+import type { Tool } from '#kernel/tool/tool'
+import { type Family, familiesOf } from './families.ts'
+import { firstSentence } from './tool-document.ts'
+import type { SearchResult } from './tool-search.ts'
+
+/**
+ * What models read of the search: the three tools that stand for all others, and the answers of a search. The description of the
+ * search tool is written from the catalog, because models use a search only if they know what is behind it.
+ * Invariant: texts are bounded, and an unchanged catalog gives unchanged texts, so that prompt caches stay valid.
+ */
+
+export const SEARCH_TOOLS = 'search_tools'
+export const DESCRIBE_TOOLS = 'describe_tools'
+export const CALL_TOOL = 'call_tool'
+
+export const MAX_DESCRIBED = 20
+const MAX_FAMILIES_TEXT = 900
+const MAX_PARAMETERS = 14
+
+/** A tool as `tools/list` has it. */
+interface MetaTool {
+  readonly name: string
+  readonly title: string
+  readonly description: string
+  readonly inputSchema: JsonObject
+  readonly annotations: JsonObject
+  readonly isCall: boolean
+}
+
+const READS: JsonObject = { readOnlyHint: true, openWorldHint: false }
+
+export function metaTools(catalog: Catalog): readonly MetaTool[] {
+  const count = catalog.latest().length
+  return [
+    {
+      name: CALL_TOOL,
+      title: 'Call a tool',
+      description: `Calls a tool that ${SEARCH_TOOLS} found, or any other tool by its name. The result is that of the tool itself.`,
+      inputSchema: objectOf(
+        {
+          name: { type: 'string', description: 'Name of the tool.' },
+          arguments: { type: 'object', description: 'Parameters of the tool.', additionalProperties: true },
+        },
+        ['name'],
+      ),
+      annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
+      isCall: true,
+    },
+    {
+      name: DESCRIBE_TOOLS,
+      title: 'Describe tools',
+      description: `Shows the full description and the schemas of tools, if the line of ${SEARCH_TOOLS} is not enough to call them.`,
+      inputSchema: objectOf(
+        {
+          names: {
+            type: 'array',
+            items: { type: 'string' },
+            minItems: 1,
+            maxItems: MAX_DESCRIBED,
+            description: 'Names of the tools.',
+          },
+        },
+        ['names'],
+      ),
+      annotations: READS,
+      isCall: false,
+    },
+    {
+      name: SEARCH_TOOLS,
+      title: 'Search tools',
+      description: [
+        `Finds tools for a task. ${count} tools can be called here that are not in this list, so search before you say that something cannot be done.`,
+        `There are tools of: ${listFamilies(familiesOf(catalog))}.`,
+        `Then use ${CALL_TOOL}.`,
+      ].join(' '),
+      inputSchema: objectOf(
+        {
+          query: { type: 'string', description: 'The task in plain words, or the name of a tool.' },
+          limit: { type: 'integer', minimum: 1, maximum: 50, description: 'How many tools. Default 10.' },
+        },
+        ['query'],
+      ),
+      annotations: READS,
+      isCall: false,
+    },
+  ]
+}
+
+function objectOf(properties: JsonObject, required: readonly string[]): JsonObject {
+  return { type: 'object', properties, required: [...required], additionalProperties: false }
+}
+
+/** As many groups as fit, the largest first. */
+function listFamilies(families: readonly Family[]): string {
+  const shown: string[] = []
+  let length = 0
+  for (const { name, count } of families) {
+    const text = `${cleanText(name)} (${count})`
+    length += text.length + 2
+    if (length > MAX_FAMILIES_TEXT) break
+    shown.push(text)
+  }
+  const left = families.length - shown.length
+  return `${shown.join(', ')}${left === 0 ? '' : ` and ${left} more groups`}`
+}
+
+/** The answer of a search: one line for each tool, with its parameters as a signature. */
+export function describeSearch(
+  query: string,
+  { found, families }: SearchResult,
+  nameOf: (tool: Tool) => string,
+): string {
+  const asked = JSON.stringify(cleanText(query).slice(0, 200))
+  if (found.length === 0)
+    return `No tool fits ${asked}. There are tools of: ${listFamilies(families)}. Search again with other words.`
+  const lines = found.map(({ tool, unavailable }) => {
+    const purpose = cleanText(firstSentence(tool.description) || (tool.title ?? ''))
+    const reason = unavailable === undefined ? '' : ` [Cannot be called now. ${unavailable}]`
+    return `${nameOf(tool)}(${signatureOf(tool.inputSchema)}): ${purpose}${reason}`
+  })
+  return [`Tools for ${asked}, best first. Call one with ${CALL_TOOL}.`, ...lines].join('\n')
+}
+
+/** `owner: string, labels?: string[]`: required parameters first. */
+function signatureOf(schema: JsonObject): string {
+  const properties = isJsonObject(schema.properties) ? Object.entries(schema.properties) : []
+  const list: readonly JsonValue[] = Array.isArray(schema.required) ? schema.required : []
+  const required = new Set(list)
+  const sorted = [
+    ...properties.filter(([name]) => required.has(name)),
+    ...properties.filter(([name]) => !required.has(name)),
+  ]
+  const shown = sorted
+    .slice(0, MAX_PARAMETERS)
+    .map(([name, member]) => `${cleanText(name)}${required.has(name) ? '' : '?'}: ${typeOf(member)}`)
+  return [...shown, ...(sorted.length > MAX_PARAMETERS ? ['…'] : [])].join(', ')
+}
+
+const MAX_CHOICES = 6
+
+function typeOf(member: JsonValue): string {
+  if (!isJsonObject(member)) return 'any'
+  const { type, enum: choices, items } = member
+  if (Array.isArray(choices) && choices.length <= MAX_CHOICES)
+    return choices.map((choice) => cleanText(JSON.stringify(choice))).join(' | ')
+  if (type === 'array') return `${items === undefined ? 'any' : typeOf(items)}[]`
+  return typeof type === 'string' ? type : 'any'
+}
