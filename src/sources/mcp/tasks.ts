@@ -1,14 +1,17 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { fault } from '#kernel/base/errors'
+import { fault, isToolError } from '#kernel/base/errors'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { ToolContext } from '#kernel/tool/tool'
 import { isWireObject, type McpConnection, type RequestOptions, textOf } from './connection.ts'
-import { HttpRefusal, NotConnected, RpcError, StreamEnded } from './errors.ts'
+import { errorText, HttpRefusal, isCredentialRefusal, NotConnected, RpcError, StreamEnded } from './errors.ts'
+import type { Lease } from './pool.ts'
 
 /**
  * Calls that a server answers with a task: asks until the task has ended, answers its questions, reports its messages as
  * progress and cancels it with the call (MCP-119). `call-tool.ts` sends the call and reads the result.
- * Invariant: a task that was created is never created again; every wait ends with the signal of the call.
+ * The id of a task is kept with its call, and after a crash the next attempt asks about the task (rules 8 and 10).
+ * Invariant: a task that was created is never created again, and an attempt that finds a kept task never says that nothing took
+ * effect; every wait ends with the signal of the call.
  */
 
 /** How a call is made of a tool that runs only as a task in 2025-11-25. */
@@ -117,7 +120,7 @@ function isPassing(error: unknown): boolean {
 
 /** Headers that repeat arguments belong to the call alone. */
 function plain({ options }: TaskCall): RequestOptions {
-  return { signal: options.signal, credentials: options.credentials }
+  return { signal: options.signal, credentials: options.credentials, parentSpan: options.caller?.traceparent }
 }
 
 /** The call has ended for its caller, so nothing waits for the answer; the server may finish the task all the same. */
@@ -161,4 +164,76 @@ function broken(what: string): Error {
   return fault('upstream_failed', 'The MCP server behind the tool gave no usable answer.', {
     developerMessage: `It sent ${what}.`,
   })
+}
+
+/** How long a task is asked about if its server names no time, and at most. */
+const USUAL_MS = 3_600_000
+const MAX_MS = 24 * USUAL_MS
+const RETRY_MS = 1_000
+
+/** Keeps the id of a task. Without a record of the call, or if it cannot be kept, a crash leaves the call ambiguous, as before. */
+export async function keepTask({ resumption, log }: ToolContext, task: JsonObject): Promise<void> {
+  const taskId = textOf(task.taskId)
+  if (resumption === undefined || taskId === undefined) return
+  const ttl = task.ttlMs ?? task.ttl
+  const forMs = typeof ttl === 'number' && ttl > 0 ? Math.min(ttl, MAX_MS) : USUAL_MS
+  try {
+    await resumption.keep({ mcpTask: taskId }, forMs)
+  } catch (err) {
+    log.warn({ err }, 'the id of a task of an MCP server was not stored; a crash leaves the call ambiguous')
+  }
+}
+
+/** The id of the task that an earlier attempt kept. */
+export async function findKeptTask({ resumption }: ToolContext): Promise<string | undefined> {
+  return textOf((await resumption?.find())?.mcpTask)
+}
+
+/** Waits for a kept task over any connection; a server that cannot be reached is tried again until the call runs out of time. */
+export async function followKeptTask(
+  taskId: string,
+  context: ToolContext,
+  open: () => Promise<Lease>,
+  callOf: (lease: Lease) => TaskCall,
+): Promise<JsonObject> {
+  const { signal } = context
+  for (;;) {
+    try {
+      const lease = await open()
+      try {
+        const call = callOf(lease)
+        const task = await call.connection
+          .call('tasks/get', { taskId }, call.options)
+          .catch((error: unknown) => {
+            throw isLost(error) ? lostTask(error) : error
+          })
+        return await followTask(call, createdTask(task, call.connection) ?? { ...task, taskId })
+      } finally {
+        lease.release()
+      }
+    } catch (error) {
+      const mayPass = isPassing(error) || (isToolError(error) && error.canRetry)
+      if (!mayPass || signal.aborted) throw error
+    }
+    await pause(RETRY_MS, undefined, { signal })
+  }
+}
+
+/** The server answers, but knows nothing of the task: it has forgotten it, or was replaced. */
+function isLost(error: unknown): boolean {
+  if (error instanceof RpcError) return true
+  return (
+    error instanceof HttpRefusal &&
+    error.details.status < 500 &&
+    error.details.status !== 429 &&
+    !isCredentialRefusal(error)
+  )
+}
+
+function lostTask(error: unknown): Error {
+  return fault(
+    'upstream_failed',
+    'The server stopped while the tool was running, and the MCP server behind the tool no longer knows its task. It may or may not have taken effect. Check for its effect before repeating it.',
+    { developerMessage: errorText(error) },
+  )
 }
