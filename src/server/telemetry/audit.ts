@@ -1,7 +1,7 @@
 import { READ_AUDIT, type Refusal } from '#admin-api/server'
 import { defined } from '#kernel/base/json'
 import { ANONYMOUS, opaquePrincipal, type Principal, principalIdOf } from '#kernel/base/principal'
-import { type OperatorAccess, tenantWithin } from '#server/admin/access'
+import { type OperatorAccess, visibleTenant } from '#server/admin/access'
 import { serveOperation, timeOf } from '#server/admin/admin-route'
 import { parseTime } from '#server/admin/call-filter'
 import type { ServerRoute } from '#server/http/router'
@@ -30,7 +30,7 @@ export function createAuditRoutes(
   return [
     serveOperation(access, READ_AUDIT, async ({ principal, query }) => {
       const { after, limit } = query
-      const tenant = tenantWithin(principal)
+      const tenant = visibleTenant(principal)
       const sinceMs = parseTime(query.since) ?? 0
       const denials = await store.audit.readDenials(defined({ after, limit, tenant }))
       const known = access.hasScope(principal, 'admin:keys')
@@ -44,7 +44,7 @@ export function createAuditRoutes(
   ]
 }
 
-/** Whether the denial is about the principal with this shown or stored name. */
+/** Whether the denial is about the principal with this id or opaque name. */
 function isAbout(
   { digest }: Pick<Store, 'digest'>,
   { tenant, principal }: RecordedDenial,
@@ -60,8 +60,8 @@ function renderDenial({ no, atMs, ...denial }: RecordedDenial, id: string | unde
 }
 
 /**
- * Names of opaque principals: those with a key, and recent callers, also those with a token. The principal of a token without calls
- * stays opaque, but a filter by its name finds it.
+ * Ids by opaque name, for principals with a key and for recent callers, including callers with a token. A token's principal without
+ * recent calls stays opaque, but a filter by its id finds it.
  */
 async function namesOf(
   { keys, usage, digest }: AuditRoutesOptions['store'],
@@ -76,6 +76,6 @@ async function namesOf(
     ...owners.map((owner) => ({ tenant: owner.tenant, id: principalIdOf(owner.name) })),
     ...rows.map((row) => ({ tenant: row.tenant, id: row.principal })),
   ]
-  const distinct = new Map(known.map((one) => [JSON.stringify([one.tenant, one.id]), one]))
-  return new Map([...distinct.values()].map((one) => [opaquePrincipal({ digest }, one), one.id]))
+  const distinct = new Map(known.map((each) => [JSON.stringify([each.tenant, each.id]), each]))
+  return new Map([...distinct.values()].map((each) => [opaquePrincipal({ digest }, each), each.id]))
 }

@@ -27,11 +27,11 @@ export function noteHiddenTool(
   { principal, action, name }: HiddenTool,
 ): void {
   const base = typeof name === 'string' ? name : name.base
-  const sought = base.length > MAX_NAME_LENGTH ? '' : name
-  // The note is read a second later, so that the request takes equally long for a hidden and for an unknown tool.
+  const shortName = base.length > MAX_NAME_LENGTH ? '' : name
+  // The tool is looked up a second later, so that the request takes equally long for a hidden and for an unknown tool.
   note(principal, () => {
     const all = gateway.catalogFor(EVERYTHING)
-    const tool = typeof sought === 'string' ? all.find(sought) : all.resolve(sought)
+    const tool = typeof shortName === 'string' ? all.find(shortName) : all.resolve(shortName)
     if (tool === undefined) return undefined
     return { action, resource: tool.catalogId, reason: hidingReason(gateway, principal, tool) }
   })

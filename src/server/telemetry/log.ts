@@ -19,7 +19,7 @@ export interface ServerLog extends Logger {
   readonly logCall?: ((call: CallLine) => void) | undefined
 }
 
-/** Not a type of Node, because the declarations of this package must not need those of Node. */
+/** The part of a stream that the log uses; not a type of Node, because the declarations of this package must not need Node's types. */
 interface LogStream {
   write(line: string): void
 }
@@ -173,7 +173,7 @@ function redact(value: unknown, depth: number): unknown {
   return isRecord(value) ? redactMembers(value, depth + 1) : value
 }
 
-/** Class instances render themselves: a `Secret` as `[redacted]`, an error by its serializer. */
+/** Class instances are not copied: a `Secret` renders itself as `[redacted]`, and `describeError` renders errors. */
 function isRecord(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null

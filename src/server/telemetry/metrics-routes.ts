@@ -1,7 +1,8 @@
 /**
  * Serves the metrics of a server: `GET /metrics` beside its other routes, and on a separate port if the config names one.
  * `start-server.ts` opens it as one part.
- * Invariant: callers from other machines need a scope on the server's port; the separate port needs no credential.
+ * Invariant: on the server's port callers need a scope, unless the server is on loopback and has no credentials. The separate port
+ * needs no credential.
  */
 
 import type { Authenticator } from '#auth/authenticator'

@@ -17,7 +17,7 @@ import type { SourceView } from '#sources/kit/sources'
 import type { LimitName } from '#stages/limits/settings'
 import type { Store } from '#store/collet-store'
 import { type NoteDenial, noteHiddenTool } from './denials.ts'
-import type { Rendered } from './prometheus.ts'
+import type { CollectMetrics, Rendered } from './prometheus.ts'
 import type { RejectionLog } from './rejections.ts'
 import type { CallLine } from './terminal-lines.ts'
 
@@ -39,6 +39,8 @@ export interface Metrics {
   /** Replaces functions whose values are read at each scrape. */
   follow(values: Partial<FollowedValues>): void
   render(): Promise<Rendered>
+  /** Returns a new reader of all metrics; see `CollectMetrics`. */
+  openCollector(): Promise<CollectMetrics>
 }
 
 /** Functions that are called when metrics are rendered. */
@@ -82,7 +84,12 @@ export function createMetrics(byTenant = false): Metrics {
     sources: () => [],
     certificateEndsAtMs: () => undefined,
   }
-  let rendering: Promise<() => Promise<Rendered>> | undefined
+  // The module is loaded by the first reader, because a start is faster without it.
+  const openCollector = async (): Promise<CollectMetrics> => {
+    const { createCollector } = await import('./prometheus.ts')
+    return createCollector(tallies, (bounds) => new Distribution(bounds))
+  }
+  let scraped: Promise<CollectMetrics> | undefined
   return {
     callStarted() {
       tallies.running += 1
@@ -107,12 +114,12 @@ export function createMetrics(byTenant = false): Metrics {
       commitSeconds.add(durationMs / 1_000)
     },
     async render() {
-      // The module is loaded at the first scrape, because a start is faster without it.
-      rendering ??= import('./prometheus.ts').then(({ createMetricsRenderer }) =>
-        createMetricsRenderer(tallies, (bounds) => new Distribution(bounds)),
-      )
-      return await (await rendering)()
+      scraped ??= openCollector()
+      const collect = await scraped
+      const { renderMetrics } = await import('./prometheus.ts')
+      return renderMetrics(await collect())
     },
+    openCollector,
   }
 }
 

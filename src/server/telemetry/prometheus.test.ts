@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Distribution } from './metrics.ts'
-import { histogramSamples, processMetrics, renderMetrics } from './prometheus.ts'
+import { processMetrics, renderMetrics } from './prometheus.ts'
 
 describe('the text format', () => {
   it('escapes labels and help, and writes cumulative buckets', () => {
@@ -13,7 +13,12 @@ describe('the text format', () => {
         type: 'counter',
         samples: [{ labels: { tool: 'a"b\\c\n' }, value: 2 }],
       },
-      { name: 'b_seconds', help: 'B.', type: 'histogram', samples: histogramSamples({ tool: 'x' }, seconds) },
+      {
+        name: 'b_seconds',
+        help: 'B.',
+        type: 'histogram',
+        series: [{ labels: { tool: 'x' }, distribution: seconds }],
+      },
     ])
     expect(contentType).toBe('text/plain; version=0.0.4; charset=utf-8')
     expect(text).toBe(`# HELP a_total Two\\nlines.

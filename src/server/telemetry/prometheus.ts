@@ -1,6 +1,6 @@
 /**
  * Renders metrics in the text format of Prometheus: the counts of `metrics.ts` and the process statistics of Node.
- * Loaded at the first scrape, so a server that is never scraped does not load it.
+ * The first reader of the metrics loads it, so that a server without readers does not.
  */
 
 import { readdir } from 'node:fs/promises'
@@ -17,20 +17,19 @@ export interface Rendered {
 
 type NewDistribution = (bounds: readonly number[]) => Distribution
 
-/** Returns a function that renders the tallies and the metrics of the process. */
-export function createMetricsRenderer(
-  tallies: Tallies,
-  newDistribution: NewDistribution,
-): () => Promise<Rendered> {
-  const renderProcess = processMetrics(newDistribution)
-  return async () =>
-    renderMetrics([
-      ...(await renderProcess()),
-      ...callMetrics(tallies),
-      ...serverMetrics(tallies),
-      ...sourceMetrics(tallies),
-      ...certificateMetrics(tallies),
-    ])
+/** Reads all metrics. Each reader has its own, because some metrics cover the time since it last read them. */
+export type CollectMetrics = () => Promise<readonly Metric[]>
+
+/** Returns a function that collects the tallies and the metrics of the process. */
+export function createCollector(tallies: Tallies, newDistribution: NewDistribution): CollectMetrics {
+  const collectProcess = processMetrics(newDistribution)
+  return async () => [
+    ...(await collectProcess()),
+    ...callMetrics(tallies),
+    ...serverMetrics(tallies),
+    ...sourceMetrics(tallies),
+    ...certificateMetrics(tallies),
+  ]
 }
 
 function callMetrics({ calls, running, ambiguousCalls, isReady }: Tallies): readonly Metric[] {
@@ -50,7 +49,7 @@ function callMetrics({ calls, running, ambiguousCalls, isReady }: Tallies): read
     histogram(
       'collet_call_duration_seconds',
       'Time from accepting a call to its outcome, commit included. Replays are not counted.',
-      [...calls.values()].flatMap(({ labels, seconds }) => histogramSamples(labels, seconds)),
+      [...calls.values()].map(({ labels, seconds }) => ({ labels, distribution: seconds })),
     ),
     gauge('collet_calls_running', 'Calls in progress.', running),
     counter(
@@ -76,12 +75,12 @@ function serverMetrics({ refused, requests, commitRows, commitSeconds }: Tallies
       'Answered HTTP requests by route, method and status.',
       requests.map(({ count, ...labels }) => ({ labels, value: count })),
     ),
-    histogram('collet_store_commit_rows', 'Rows per commit group.', histogramSamples({}, commitRows)),
-    histogram(
-      'collet_store_commit_duration_seconds',
-      'Time until a commit group was durable.',
-      histogramSamples({}, commitSeconds),
-    ),
+    histogram('collet_store_commit_rows', 'Rows per commit group.', [
+      { labels: {}, distribution: commitRows },
+    ]),
+    histogram('collet_store_commit_duration_seconds', 'Time until a commit group was durable.', [
+      { labels: {}, distribution: commitSeconds },
+    ]),
   ]
 }
 
@@ -133,7 +132,7 @@ const GC_KINDS: ReadonlyMap<unknown, string> = new Map([
 
 /**
  * Metrics of this process under the names that dashboards for Node use. Event loop delay and garbage collection are measured from
- * the first call on, which is the first scrape.
+ * this call on.
  */
 export function processMetrics(newDistribution: NewDistribution): () => Promise<readonly Metric[]> {
   const lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS })
@@ -224,7 +223,7 @@ function watchCollections(newDistribution: NewDistribution): () => Metric {
     histogram(
       'nodejs_gc_duration_seconds',
       'Duration of garbage collections, by kind.',
-      [...byKind].flatMap(([kind, seconds]) => histogramSamples({ kind }, seconds)),
+      [...byKind].map(([kind, distribution]) => ({ labels: { kind }, distribution })),
     )
 }
 
@@ -236,10 +235,12 @@ function runtime(): Metric {
 
 const gauge = metricOf('gauge')
 const counter = metricOf('counter')
-const histogram = metricOf('histogram')
+const histogram = (name: string, help: string, series: HistogramMetric['series']): Metric => ({
+  ...{ name, help, type: 'histogram', series },
+})
 
 /** Returns a function that makes metrics of this type. A number stands for one sample without labels. */
-function metricOf(type: Metric['type']) {
+function metricOf(type: PlainMetric['type']) {
   return (name: string, help: string, samples: number | readonly Sample[]): Metric => ({
     name,
     help,
@@ -261,18 +262,25 @@ interface Sample {
   readonly value: number
 }
 
-interface Metric {
+export type Metric = PlainMetric | HistogramMetric
+
+interface PlainMetric {
   readonly name: string
   readonly help: string
-  readonly type: 'counter' | 'gauge' | 'histogram'
+  readonly type: 'counter' | 'gauge'
   readonly samples: readonly Sample[]
 }
 
+interface HistogramMetric {
+  readonly name: string
+  readonly help: string
+  readonly type: 'histogram'
+  readonly series: readonly { readonly labels: Labels; readonly distribution: Distribution }[]
+}
+
 /** Samples of a histogram; buckets of Prometheus are cumulative. */
-export function histogramSamples(
-  labels: Labels,
-  { bounds, buckets, count, sum }: Distribution,
-): readonly Sample[] {
+function histogramSamples({ labels, distribution }: HistogramMetric['series'][number]): readonly Sample[] {
+  const { bounds, buckets, count, sum } = distribution
   let below = 0
   return [
     ...bounds.map((le, index) => {
@@ -285,7 +293,9 @@ export function histogramSamples(
   ]
 }
 
-function renderMetric({ name, help, type, samples }: Metric): string {
+function renderMetric(metric: Metric): string {
+  const { name, help, type } = metric
+  const samples = metric.type === 'histogram' ? metric.series.flatMap(histogramSamples) : metric.samples
   const lines = samples.map(
     ({ suffix = '', labels = {}, value }) => `${name}${suffix}${labelText(labels)} ${value}\n`,
   )

@@ -13,7 +13,7 @@ const WRITE_EVERY_MS = 1_000
 const MINUTE_MS = 60_000
 /** Maximum number of tools that are counted separately for a caller between two writes; further tools are counted without their name. */
 const MAX_TOOLS_PER_CALLER = 50
-/** Maximum number of rows between two writes; of further rejections the log has only the number. */
+/** Maximum number of rows between two writes; of further rejections only the number is logged. */
 const MAX_ROWS = 2_000
 const MAX_MESSAGE_CHARACTERS = 500
 
@@ -61,7 +61,7 @@ export class RejectionLog {
     await this.#writing
   }
 
-  /** The tool, or an empty name beyond the number of tools that are counted for one caller. */
+  /** The tool, or an empty name if too many tools are already counted for the caller. */
   #boundTool(caller: string, tool: string): string {
     const named = `${caller}${tool}`
     if (tool === '' || this.#toolsOf.has(named)) return tool

@@ -5,23 +5,25 @@
  */
 
 import type { Clock } from '#kernel/base/clock'
-import type { Logger } from '#kernel/base/logger'
-import { VERSION } from '#server/version'
+import type { TraceContext } from '#protocols/trace-context'
 import type { ServerLog } from './log.ts'
-
-/** The position of one request in a W3C trace: its own span, and the span of its caller if the request names one. */
-export interface TraceContext {
-  /** Changes if the call inside the request names a trace. */
-  traceId: string
-  readonly spanId: string
-  readonly parentSpanId: string | undefined
-  readonly isSampled: boolean
-}
+import {
+  encodeAttributes,
+  encodeResource,
+  OTLP_SCOPE,
+  type OtlpAttributes,
+  type OtlpResource,
+  OtlpSender,
+  type OtlpTarget,
+  toNanoseconds,
+} from './otlp.ts'
 
 export interface RequestScope {
   readonly trace: Readonly<TraceContext>
   readonly startedMs: number
   call: ObservedCall | undefined
+  /** Set if an MCP operation exports the span, so that the request does not. */
+  hasOperation?: boolean
 }
 
 /** The services that reports use; not the type of an exchange, because the declarations of this package must not need those of Node. */
@@ -42,10 +44,11 @@ export function reportRequest(
   const durationMs = clock.monotonicMs() - startedMs
   const { callId: _callId, runId: _runId, tenant: _tenant, principal: _principal, ...logged } = call ?? {}
   log.debug({ method, route, status, durationMs, traceId: trace.traceId, ...logged }, 'request')
-  if (spans === undefined || !trace.isSampled || call === undefined) return
+  if (spans === undefined || !trace.isSampled || call === undefined || scope.hasOperation === true) return
   spans.export({
     ...trace,
     name: `execute_tool ${call.tool}`,
+    kind: 'server',
     startedAtMs: clock.nowMs() - durationMs,
     durationMs,
     hasFailed: call.outcome !== 'ok',
@@ -68,52 +71,19 @@ export interface SpanExporter {
 const MAX_QUEUED = 4_096
 const MAX_PER_REQUEST = 512
 const FLUSH_EVERY_MS = 1_000
-const REQUEST_TIMEOUT_MS = 5_000
 
 /** Sends spans in batches, one request at a time. */
-export function createSpanExporter(options: {
-  /** Base URL of an OTLP/HTTP collector, for example `http://127.0.0.1:4318`. */
-  readonly endpoint: string
-  readonly log: Logger
-  /** Id of this process among the replicas. */
-  readonly instanceId: string
-  readonly fetch?: typeof fetch
-  readonly flushEveryMs?: number
-}): SpanExporter {
-  const { log, instanceId } = options
-  const send = options.fetch ?? fetch
-  const url = `${options.endpoint.replace(/\/+$/, '')}/v1/traces`
+export function createSpanExporter(target: OtlpTarget, flushEveryMs = FLUSH_EVERY_MS): SpanExporter {
   const queue: Span[] = []
-  let dropped = 0
-  let isFailing = false
+  const sender = new OtlpSender(target, 'traces')
   let sending: Promise<void> | undefined
   let timer: NodeJS.Timeout | undefined
 
-  const post = async (batch: readonly Span[]): Promise<void> => {
-    try {
-      const response = await send(url, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify(toOtlp(batch, instanceId)),
-        signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
-      })
-      await response.body?.cancel()
-      if (!response.ok) throw new Error(`The trace collector answered ${response.status}.`)
-      if (isFailing) log.info({ dropped }, 'traces are exported again')
-      isFailing = false
-      dropped = 0
-    } catch (err) {
-      dropped += batch.length
-      if (!isFailing)
-        log.warn({ err, url }, 'traces cannot be exported; spans are dropped until the collector answers')
-      isFailing = true
-    }
-  }
-
   const flush = async (): Promise<void> => {
     while (queue.length > 0) {
-      await post(queue.splice(0, MAX_PER_REQUEST))
-      if (isFailing) return
+      const batch = queue.splice(0, MAX_PER_REQUEST)
+      await sender.send(encodeSpans(batch, target.resource), batch.length)
+      if (sender.isFailing) return
     }
   }
 
@@ -128,13 +98,13 @@ export function createSpanExporter(options: {
   }
 
   const schedule = (): void => {
-    timer ??= setTimeout(startFlush, options.flushEveryMs ?? FLUSH_EVERY_MS).unref()
+    timer ??= setTimeout(startFlush, flushEveryMs).unref()
   }
 
   return {
     export(span) {
       if (queue.length >= MAX_QUEUED) {
-        dropped += 1
+        sender.drop(1)
         return
       }
       queue.push(span)
@@ -166,7 +136,7 @@ interface ObservedCall {
 }
 
 /** Attributes under the names of OpenTelemetry for tool calls, and under our own. */
-function callAttributes(call: ObservedCall): Span['attributes'] {
+export function callAttributes(call: ObservedCall): OtlpAttributes {
   return {
     'gen_ai.operation.name': 'execute_tool',
     'gen_ai.tool.name': call.tool.replace(/@.*$/, ''),
@@ -183,60 +153,38 @@ function callAttributes(call: ObservedCall): Span['attributes'] {
   }
 }
 
-/** One served call. Attributes name the tool and the outcome, never contents. */
+/** One served call, or one operation. Attributes name the tool and the outcome, never contents. */
 interface Span extends Readonly<Omit<TraceContext, 'isSampled'>> {
   readonly name: string
+  readonly kind: keyof typeof KINDS
   readonly startedAtMs: number
   readonly durationMs: number
   readonly hasFailed: boolean
-  readonly attributes: Readonly<Record<string, string | number | boolean>>
+  readonly attributes: OtlpAttributes
 }
 
-const SERVER_KIND = 2
+const KINDS = { server: 2, client: 3 } as const
 const STATUS_UNSET = 0
 const STATUS_ERROR = 2
 
 /** The JSON encoding of an OTLP `ExportTraceServiceRequest`. */
-function toOtlp(spans: readonly Span[], instanceId: string): object {
-  const service = { 'service.name': 'collet', 'service.version': VERSION, 'service.instance.id': instanceId }
-  return {
-    resourceSpans: [
-      {
-        resource: { attributes: Object.entries(service).map(toAttribute) },
-        scopeSpans: [{ scope: { name: 'collet', version: VERSION }, spans: spans.map(toOtlpSpan) }],
-      },
-    ],
-  }
+function encodeSpans(spans: readonly Span[], resource: OtlpResource): object {
+  const scopeSpans = [{ scope: OTLP_SCOPE, spans: spans.map(encodeSpan) }]
+  return { resourceSpans: [{ resource: encodeResource(resource), scopeSpans }] }
 }
 
 /** An absent parent is `undefined`, which JSON leaves out. */
-function toOtlpSpan({ traceId, spanId, parentSpanId, name, ...span }: Span): object {
+function encodeSpan({ traceId, spanId, parentSpanId, link, name, ...span }: Span): object {
   return {
     traceId,
     spanId,
     parentSpanId,
     name,
-    kind: SERVER_KIND,
+    kind: KINDS[span.kind],
     startTimeUnixNano: toNanoseconds(span.startedAtMs),
     endTimeUnixNano: toNanoseconds(span.startedAtMs + span.durationMs),
-    attributes: Object.entries(span.attributes).map(toAttribute),
+    attributes: encodeAttributes(span.attributes),
+    links: link === undefined ? undefined : [link],
     status: { code: span.hasFailed ? STATUS_ERROR : STATUS_UNSET },
   }
-}
-
-function toAttribute([key, value]: readonly [string, string | number | boolean]): object {
-  switch (typeof value) {
-    case 'string':
-      return { key, value: { stringValue: value } }
-    case 'boolean':
-      return { key, value: { boolValue: value } }
-    case 'number':
-      // OTLP writes 64-bit integers as text in JSON.
-      return { key, value: Number.isInteger(value) ? { intValue: String(value) } : { doubleValue: value } }
-  }
-}
-
-/** Nanoseconds do not fit a double, microseconds do. */
-function toNanoseconds(ms: number): string {
-  return `${Math.round(ms * 1_000)}000`
 }
