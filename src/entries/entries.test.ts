@@ -1,9 +1,13 @@
-import { describe, expect, expectTypeOf, it } from 'vitest'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, expectTypeOf, it, onTestFinished } from 'vitest'
 import { z } from 'zod'
 import { workflow } from '#kernel/tool/define'
 import { prepareTools, requireTools } from '#kernel/tool/prepare-tools'
 import { prompt } from './prompt.ts'
 import { resource } from './resource.ts'
+import { skill } from './skill.ts'
 
 const city = z.string().describe('Name of the city.')
 
@@ -173,5 +177,47 @@ describe('resource()', () => {
     expect(findingsOf(mark({ uriTemplate: 'a://{b*}' }))).toEqual([
       'uriTemplate: Has "{b*}", which is not supported.',
     ])
+  })
+})
+
+describe('skill()', () => {
+  function folderOf(files: Readonly<Record<string, string>>): string {
+    const folder = mkdtempSync(join(tmpdir(), 'collet-skill-'))
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text)
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    return folder
+  }
+  const SKILL = '---\nname: pdf\ndescription: Reads forms.\nmetadata:\n  level: "1"\n---\n# How\n'
+
+  it('MCP-207: lists every file of its folder with its digest', () => {
+    const { tool, entry } = entryOf(
+      skill({ id: 'Docs.Pdf@1.0.0', folder: folderOf({ 'SKILL.md': SKILL, 'a b.md': 'A' }) }),
+    )
+    expect(tool).toMatchObject({ description: 'Reads forms.', policy: { safetyTier: 'read' } })
+    expect(entry).toMatchObject({
+      kind: 'skill',
+      definition: {
+        uri: 'skill://pdf/SKILL.md',
+        frontmatter: { name: 'pdf', description: 'Reads forms.', metadata: { level: '1' } },
+        resources: [
+          { uri: 'skill://pdf/SKILL.md', size: Buffer.byteLength(SKILL) },
+          {
+            uri: 'skill://pdf/a%20b.md',
+            size: 1,
+            digest: 'sha256:559aead08264d5795d3909718cdd05abd49572e84fe55590eef31a88a08fdffd',
+          },
+        ],
+      },
+    })
+  })
+
+  it.each([
+    ['no SKILL.md', { 'a.md': 'A' }, 'It has no SKILL.md.'],
+    ['no frontmatter', { 'SKILL.md': '# How' }, 'SKILL.md does not begin with frontmatter'],
+    ['another name', { 'SKILL.md': SKILL.replace('name: pdf', 'name: PDF Forms') }, 'The name in SKILL.md'],
+    ['no description', { 'SKILL.md': '---\nname: pdf\n---\n' }, 'The description in SKILL.md'],
+  ])('MCP-207: a folder with %s is reported', (_what, files, problem) => {
+    const [finding] = findingsOf(skill({ id: 'Docs.Pdf@1.0.0', folder: folderOf(files) }))
+    expect(finding).toContain(problem)
   })
 })

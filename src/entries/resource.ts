@@ -81,6 +81,34 @@ export function resource(definition: ResourceDefinition): ResourceDefinition & D
   return markEntry(definition, READER)
 }
 
+type Listener = (uri: string) => void
+
+/** Listeners by the definition that authors hold. */
+const LISTENERS = new WeakMap<object, Set<Listener>>()
+
+function watchOwn(definition: object, asked: string, onUpdated: Listener): () => void {
+  const listeners = LISTENERS.get(definition) ?? new Set<Listener>()
+  LISTENERS.set(definition, listeners)
+  const listener: Listener = (uri) => {
+    if (uri === asked) onUpdated(uri)
+  }
+  listeners.add(listener)
+  return () => void listeners.delete(listener)
+}
+
+/**
+ * Notifies the clients that subscribed to a resource that it has changed, in this process. A template needs the address that
+ * changed: `resourceChanged(page, 'docs://start')`.
+ */
+export function resourceChanged(
+  definition: DefinedTool & { readonly uri?: string | undefined },
+  uri: string | undefined = definition.uri,
+): void {
+  if (uri === undefined)
+    throw new TypeError(`${definition.id} has many addresses: name the one that changed.`)
+  for (const listener of LISTENERS.get(definition) ?? []) listener(uri)
+}
+
 const KEYS = Object.keys({
   ...COMMON_KEYS,
   mimeType: true,
@@ -155,7 +183,9 @@ const READER: EntryReader = {
           ...(type === undefined ? {} : { mimeType: type }),
           ...readAnnotations(written, findings),
         }
-        if (template === undefined) return { kind: 'resource', name, definition }
+        const watch = (asked: string, _principal: unknown, onUpdated: Listener) =>
+          watchOwn(written, asked, onUpdated)
+        if (template === undefined) return { kind: 'resource', name, definition, watch }
         const variables = new Map(template.names.map((variable) => [variable, undefined]))
         return {
           kind: 'template',
@@ -163,6 +193,7 @@ const READER: EntryReader = {
           definition,
           complete: readCompletion(complete, variables, findings),
           hasAddress: (asked) => template.paramsOf(asked) !== undefined,
+          watch,
         }
       },
     }

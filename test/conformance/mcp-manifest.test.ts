@@ -11,6 +11,10 @@ describe('the MCP ledger', () => {
     expect(required.length).toBeGreaterThanOrEqual(112)
   })
 
+  it('gives no id to two rows', () => {
+    expect(required.filter((id, at) => required.indexOf(id) !== at)).toEqual([])
+  })
+
   it('has no row without a test', () => {
     expect(required.filter((id) => !cited.has(id))).toEqual([])
   })

@@ -1,15 +1,17 @@
 import { z } from 'zod'
 import { prompt } from '#entries/prompt'
 import { resource } from '#entries/resource'
+import { skill } from '#entries/skill'
 import { ToolError } from '#kernel/base/errors'
 import type { DefinedTool } from '#kernel/tool/define'
 
 export const PNG =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
-/** The prompts and resources that the official suite asks for by name. */
+/** The prompts and resources that the official suite asks for by name, and a skill. */
 export function suiteEntries(): readonly DefinedTool[] {
   return [
+    skill({ id: 'Suite.Report@1.0.0', folder: new URL('./skills/report/', import.meta.url) }),
     prompt({
       id: 'Suite.SimplePrompt@1.0.0',
       name: 'test_simple_prompt',

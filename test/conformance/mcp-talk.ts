@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs'
 import type { Settings } from '#config/settings'
-import { CatalogChanges } from '#kernel/tool/catalog'
+import { CatalogChanges } from '#kernel/tool/catalog-changes'
 import { requireTools } from '#kernel/tool/prepare-tools'
 import { type RunningServer, startServer } from '#server/start-server'
 import { sqliteSettings } from '../test-settings.ts'
@@ -46,8 +46,9 @@ export interface Sent {
   readonly signal?: AbortSignal
 }
 
+/** `url` is that of the server, or of an MCP endpoint. */
 export function post(url: string, body: object, { headers = {}, signal }: Sent = {}): Promise<Response> {
-  return fetch(`${url}/mcp`, {
+  return fetch(/\/mcp(?:\/|$)/.test(url) ? url : `${url}/mcp`, {
     method: 'POST',
     headers: {
       'Content-Type': 'application/json',

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { ToolError } from '#kernel/base/errors'
 import type { JsonObject } from '#kernel/base/json'
-import type { CatalogChanges } from '#kernel/tool/catalog'
+import type { CatalogChanges } from '#kernel/tool/catalog-changes'
 import { type DefinedTool, tool } from '#kernel/tool/define'
 import { askingTools } from './mcp-asking-tools.ts'
 import { PNG, suiteEntries } from './mcp-suite-entries.ts'
@@ -121,12 +121,26 @@ export function suiteTools(changes: CatalogChanges): readonly DefinedTool[] {
     tool({
       id: 'Suite.Logs@1.0.0',
       name: 'test_logging_tool',
-      description: 'Logs while it runs, to the server’s own log.',
+      description: 'Logs while it runs, to the server’s own log and to the client.',
       input: {},
       output: {},
       policy: { safetyTier: 'pure' },
-      run(_input, { log }) {
+      run(_input, { log, message }) {
         log.debug({}, 'the suite looks for this in vain')
+        message('info', 'One message')
+        return { content: [text('Logged.')] }
+      },
+    }),
+    tool({
+      id: 'Suite.Messages@1.0.0',
+      name: 'test_tool_with_logging',
+      description: 'Sends three messages to the client while it runs.',
+      input: {},
+      output: {},
+      policy: { safetyTier: 'pure' },
+      run(_input, { message }) {
+        for (const said of ['Tool execution started', 'Tool processing data', 'Tool execution completed'])
+          message('info', said)
         return { content: [text('Logged.')] }
       },
     }),

@@ -43,6 +43,7 @@ type Behaviour =
   | { readonly kind: 'progress' }
   | { readonly kind: 'logs'; readonly messages: readonly string[] }
   | { readonly kind: 'changes'; readonly list: 'tools' | 'prompts' | 'resources' }
+  | { readonly kind: 'updates'; readonly uri: string }
   | { readonly kind: 'asks'; readonly asks: Asks }
 
 /** Rounds of questions; a client without the capability for one gets an error, or is not asked it. */
@@ -197,6 +198,7 @@ export const REFERENCE_TOOLS: readonly ReferenceTool[] = [
   tool('test_trigger_tool_change', { kind: 'changes', list: 'tools' }),
   tool('test_trigger_prompt_change', { kind: 'changes', list: 'prompts' }),
   tool('test_trigger_resource_change', { kind: 'changes', list: 'resources' }),
+  tool('test_update_resource', { kind: 'updates', uri: 'test://watched-resource' }),
   tool('json_schema_2020_12_tool', { kind: 'content', content: [text('Fits.')] }, RICH_INPUT),
   tool('test_header_parameter', { kind: 'content', content: [text('Routed.')] }, HEADER_INPUT),
   asks('test_sampling', ({ prompt }) => [[sampling('answer', String(prompt))]], 'LLM response:', {

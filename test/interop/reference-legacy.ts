@@ -22,6 +22,7 @@ import {
   SubscribeRequestSchema,
   UnsubscribeRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
+import { z } from 'zod'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import {
   type Asks,
@@ -35,6 +36,7 @@ import {
   readReference,
 } from './reference-fixture.ts'
 import { listening, type ReferenceServer } from './reference-server.ts'
+import { REFERENCE_SKILLS, readSkillFile, SKILL_RESOURCES, SKILLS_CAPABILITY } from './reference-skills.ts'
 
 /*
  * The reference server of the old era: the official SDK v1 with sessions over Streamable HTTP.
@@ -75,6 +77,9 @@ function isLocal(host: string): boolean {
   return /^(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?$/.test(host)
 }
 
+/** Sessions that are subscribed to each address. */
+const followers = new Map<string, Set<Server>>()
+
 function makeServer(): Server {
   const server = new Server(
     { name: 'reference-legacy', version: '1.0.0' },
@@ -85,6 +90,7 @@ function makeServer(): Server {
         resources: { listChanged: true, subscribe: true },
         completions: {},
         logging: {},
+        extensions: SKILLS_CAPABILITY,
       },
     },
   )
@@ -109,17 +115,34 @@ function makeServer(): Server {
     if (prompt.asks !== undefined) await askAll(server, prompt.asks, {}, extra)
     return { messages: [...prompt.messages(params.arguments ?? {})] }
   })
-  server.setRequestHandler(ListResourcesRequestSchema, () => ({ resources: REFERENCE_RESOURCES }))
+  server.setRequestHandler(ListResourcesRequestSchema, () => ({
+    resources: [...REFERENCE_RESOURCES, ...SKILL_RESOURCES],
+  }))
   server.setRequestHandler(ListResourceTemplatesRequestSchema, () => ({
     resourceTemplates: REFERENCE_TEMPLATES,
   }))
   server.setRequestHandler(ReadResourceRequestSchema, ({ params: { uri } }) => {
-    const found = readReference(uri)
+    const found = readSkillFile(uri) ?? readReference(uri)
     if (found === undefined) throw new McpError(-32_002, `Resource not found: ${uri}`, { uri })
     return { contents: [found] }
   })
-  server.setRequestHandler(SubscribeRequestSchema, () => ({}))
-  server.setRequestHandler(UnsubscribeRequestSchema, () => ({}))
+  server.setRequestHandler(z.object({ method: z.literal('skills/list') }), () => ({
+    skills: [...REFERENCE_SKILLS.entries],
+  }))
+  const byUri = z.object({ method: z.literal('skills/get'), params: z.object({ uri: z.string() }) })
+  server.setRequestHandler(byUri, ({ params: { uri } }) => {
+    const skill = REFERENCE_SKILLS.entries.find((entry) => entry.uri === uri)
+    if (skill === undefined) throw new McpError(ErrorCode.InvalidParams, `Unknown skill: ${uri}`)
+    return { skill }
+  })
+  server.setRequestHandler(SubscribeRequestSchema, ({ params: { uri } }) => {
+    followers.set(uri, new Set(followers.get(uri)).add(server))
+    return {}
+  })
+  server.setRequestHandler(UnsubscribeRequestSchema, ({ params: { uri } }) => {
+    followers.get(uri)?.delete(server)
+    return {}
+  })
   server.setRequestHandler(CompleteRequestSchema, ({ params }) => ({
     completion: completeReference(params.argument.value),
   }))
@@ -161,6 +184,10 @@ async function callTool(server: Server, { behaviour }: ReferenceTool, input: Jso
       else if (behaviour.list === 'prompts') await server.sendPromptListChanged()
       else await server.sendResourceListChanged()
       return said('Changed.')
+    case 'updates':
+      for (const follower of followers.get(behaviour.uri) ?? [])
+        await follower.sendResourceUpdated({ uri: behaviour.uri })
+      return said('Updated.')
     case 'asks':
       return said(behaviour.asks.done(await askAll(server, behaviour.asks, input, extra)))
   }
@@ -175,14 +202,19 @@ const NEEDS = {
 async function askAll(server: Server, { rounds, isLenient }: Asks, input: JsonObject, extra: Extra) {
   const answers = new Map<string, JsonValue>()
   const capabilities = server.getClientCapabilities() ?? {}
-  for (const question of rounds(input).flat()) {
-    if (capabilities[NEEDS[question.method]] !== undefined)
-      answers.set(question.key, asInput(await ask(question, extra)))
-    else if (!isLenient) throw new McpError(ErrorCode.InvalidRequest, `The client has no ${question.method}`)
+  for (const round of rounds(input)) {
+    const able = round.filter(({ method }) => capabilities[NEEDS[method]] !== undefined)
+    const missing = round.find((question) => !able.includes(question))
+    if (missing !== undefined && isLenient !== true)
+      throw new McpError(ErrorCode.InvalidRequest, `The client has no ${missing.method}`)
+    const answered = await Promise.all(able.map((question) => ask(question, extra)))
+    for (const [index, { key }] of able.entries()) answers.set(key, asInput(answered[index]))
   }
   return answers
 }
 
-function ask({ method, params }: Question, { sendRequest }: Extra) {
-  return sendRequest(ServerRequestSchema.parse({ method, params }), ResultSchema)
+/** The key is a name of Collet's, which other clients ignore. */
+function ask({ key, method, params }: Question, { sendRequest }: Extra) {
+  const named = { ...params, _meta: { 'collet/questionKey': key } }
+  return sendRequest(ServerRequestSchema.parse({ method, params: named }), ResultSchema)
 }

@@ -27,6 +27,7 @@ import {
   readReference,
 } from './reference-fixture.ts'
 import { listening, type ReferenceServer } from './reference-server.ts'
+import { REFERENCE_SKILLS, readSkillFile, SKILL_RESOURCES } from './reference-skills.ts'
 
 /*
  * The reference server of the new era: the official SDK v2, 2026-07-28 over HTTP, and the old era without sessions beside it.
@@ -82,6 +83,7 @@ function makeServer({ notify }: Pick<McpHttpHandler, 'notify'>): McpServer {
       { description: definition.description, inputSchema: fromJsonSchema(definition.inputSchema) },
       () => ({ content: [] }),
     )
+  REFERENCE_SKILLS.attach(made)
   const { server } = made
   server.setRequestHandler('tools/list', () => ({
     tools: REFERENCE_TOOLS.map(({ definition: { inputSchema, ...rest } }) => ({
@@ -106,13 +108,16 @@ function makeServer({ notify }: Pick<McpHttpHandler, 'notify'>): McpServer {
     if (isInputRequiredResult(step)) return step
     return { messages: [...prompt.messages(params.arguments ?? {})] }
   })
-  server.setRequestHandler('resources/list', () => ({ resources: REFERENCE_RESOURCES, ...CACHING }))
+  server.setRequestHandler('resources/list', () => ({
+    resources: [...REFERENCE_RESOURCES, ...SKILL_RESOURCES],
+    ...CACHING,
+  }))
   server.setRequestHandler('resources/templates/list', () => ({
     resourceTemplates: REFERENCE_TEMPLATES,
     ...CACHING,
   }))
   server.setRequestHandler('resources/read', ({ params: { uri } }) => {
-    const found = readReference(uri)
+    const found = readSkillFile(uri) ?? readReference(uri)
     if (found === undefined) throw new ResourceNotFoundError(uri)
     return { contents: [found], ...CACHING }
   })
@@ -163,6 +168,9 @@ async function callTool(
       else if (behaviour.list === 'prompts') notify.promptsChanged()
       else notify.resourcesChanged()
       return said('Changed.')
+    case 'updates':
+      notify.resourceUpdated(behaviour.uri)
+      return said('Updated.')
     case 'asks': {
       const step = await nextStep(behaviour.asks, input, context)
       return isInputRequiredResult(step) ? step : said(behaviour.asks.done(step))

@@ -22,52 +22,6 @@ interface RevisionScores {
 
 export type Scores = readonly RevisionScores[]
 
-/** Why a gap cannot be closed. */
-const EXPLAINED: readonly {
-  readonly revision: SuiteRevision
-  readonly way: Way
-  readonly scenario: string
-  readonly why: string
-}[] = [
-  {
-    revision: '2026-07-28',
-    way: 'crossed',
-    scenario: 'input-required-result-basic-elicitation',
-    why: 'The suite expects the key `user_name`. A server of the old era sends its question without a key, so Collet makes one.',
-  },
-]
-
-/** Gaps that are known and not closed yet: the test in CI fails for any other. `npm run conformance` counts them as open. */
-export const OPEN: ReadonlySet<string> = new Set([
-  'server-stateless',
-  'input-required-result-capability-check',
-  'logging-set-level',
-  'tools-call-with-logging',
-  'tools-call-sampling',
-  'resources-subscribe',
-  'resources-unsubscribe',
-  'input-required-result-basic-sampling',
-  'input-required-result-basic-list-roots',
-  'input-required-result-multiple-input-requests',
-])
-
-export function explain({ revision, way, scenario }: Omit<Gap, 'failures'>): string | undefined {
-  return EXPLAINED.find(
-    (known) => known.revision === revision && known.way === way && known.scenario === scenario,
-  )?.why
-}
-
-/** Explanations along a way that nothing needs. */
-export function staleExplanations(scores: Scores): readonly string[] {
-  const gaps = gapsIn(scores)
-  const ways = scores.flatMap(({ revision, byWay }) => [...byWay.keys()].map((way) => `${revision} ${way}`))
-  return EXPLAINED.filter(
-    ({ revision, way, scenario }) =>
-      ways.includes(`${revision} ${way}`) &&
-      !gaps.some((gap) => gap.revision === revision && gap.way === way && gap.scenario === scenario),
-  ).map(({ revision, way, scenario }) => `${revision}, ${way}, ${scenario}`)
-}
-
 export interface Gap {
   readonly revision: SuiteRevision
   readonly way: Way

@@ -1,5 +1,5 @@
 import { rmSync } from 'node:fs'
-import { CatalogChanges } from '#kernel/tool/catalog'
+import { CatalogChanges } from '#kernel/tool/catalog-changes'
 import { requireTools } from '#kernel/tool/prepare-tools'
 import { startServer } from '#server/start-server'
 import { MCP_OPTIONS } from '#sources/mcp/options'

@@ -59,7 +59,7 @@ it('a description may be larger than `egress.maxResponseBytes`, and what a call 
   expect(await call(server)).toEqual({
     success: false,
     error: {
-      message: `The service behind the tool answered, but with more than ${256 * KIB} bytes, so the answer is not shown. If the call was to change something, do not repeat it; if it reads, ask for less. An operator can raise \`egress.maxResponseBytes\`.`,
+      message: `The service behind the tool answered, but with more than ${256 * KIB} bytes, so the answer is not shown. If the call was meant to change something, do not repeat it; if it only reads, ask for less. An operator can raise \`egress.maxResponseBytes\`.`,
     },
   })
 })

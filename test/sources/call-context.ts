@@ -25,6 +25,7 @@ export function callContext(
     fetch,
     log: SILENT_LOGGER,
     progress: () => undefined,
+    message: () => undefined,
     elicit: async () => ({ action: 'decline' }),
     effectKey: () => 'effect-key',
     session: undefined,

@@ -287,7 +287,7 @@ describe('a program that fails', () => {
       code: 'result_too_large',
       canRetry: false,
       message:
-        'The MCP server behind the tool sent a message that is longer than 100000 bytes, so the answer is not shown. If the call was to change something, do not repeat it; if it reads, ask for less. An operator can raise `maxMessageBytes` of the source.',
+        'The MCP server behind the tool sent a message that is longer than 100000 bytes, so the answer is not shown. If the call was meant to change something, do not repeat it; if it only reads, ask for less. An operator can raise `maxMessageBytes` of the source.',
     })
     expect(upstream.source.health().reason).toContain('longer than 100000 bytes')
     // A call that finds the program gone does not hide why it is.

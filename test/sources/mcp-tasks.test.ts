@@ -98,9 +98,16 @@ describe('calls that a server of 2026-07-28 answers with a task', () => {
     const up = open({ url: `${server.url}/mcp` })
     await up.discover()
     const stop = new AbortController()
-    const call = up.call('Gate_Pass', {}, { signal: stop.signal })
+    // The id of a task is kept as soon as the answer with it has arrived. An earlier abort closes the request instead.
+    const created = Promise.withResolvers<void>()
+    const resumption = {
+      isRepeated: false,
+      find: async () => undefined,
+      keep: async () => created.resolve(),
+    }
+    const call = up.call('Gate_Pass', {}, { signal: stop.signal, resumption })
     const ended = expect(call).rejects.toThrow()
-    await gate.begun
+    await created.promise
     stop.abort()
     await ended
     await gate.aborted

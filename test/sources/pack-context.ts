@@ -19,6 +19,7 @@ export function contextFor(changes: Partial<StatefulContext<unknown>> = {}): Sta
     fetch: () => Promise.reject(new Error('no fetch here')),
     log: SILENT_LOGGER,
     progress: () => undefined,
+    message: () => undefined,
     elicit: async () => ({ action: 'decline' }),
     effectKey: (ordinal = 0) => `key-${ordinal}`,
     ...changes,

@@ -37,7 +37,7 @@ const BOUNDS: ChannelBounds = {
   maxMessages: 1_000,
   maxBytes: 4_000_000,
   maxUnreadBytes: 1_000_000,
-  json: { deepest: 272, maxValues: 100_100 },
+  json: { maxDepth: 272, maxValues: 100_100 },
 }
 
 /** Two ends of a pipe: what a pack's process writes to, and what the server hears. */

@@ -260,7 +260,7 @@ describe.each(KEPT)('a process of a pack, sandbox %s', { timeout: LIMIT_MS }, (s
     for (const error of [first, second])
       expect(error).toMatchObject({ code: 'upstream_failed', canRetry: false })
     expect(second.message).toContain('The call may have taken effect')
-    expect(second.developerMessage).toContain('Loop did not stop when it was told to')
+    expect(second.developerMessage).toContain('Loop did not stop on request')
     expect(source.health().state).toBe('degraded')
     const early = await failureOf(invoke('Shout', { text: 'x' }))
     expect(early).toMatchObject({ canRetry: true })

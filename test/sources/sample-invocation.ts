@@ -37,6 +37,7 @@ function contextOf(given: Given = {}): StatefulContext<unknown> {
     fetch: () => Promise.reject(new Error('no fetch here')),
     log: SILENT_LOGGER,
     progress() {},
+    message: () => undefined,
     elicit: async () => ({ action: 'decline' }),
     effectKey: (ordinal = 0) => (ordinal === 0 ? effectKey : `${effectKey}.${ordinal}`),
     session: undefined,

@@ -4,8 +4,8 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 import type { Catalog } from '#kernel/tool/catalog'
 import { readKeyHeader } from '#protocols/call-wire'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
+import type { CallNoun } from './codec-entry.ts'
 import { metaOf, type RequestHeaders } from './codec-message.ts'
-import type { CallNoun } from './reply.ts'
 import type { ServedTool } from './tool-tables.ts'
 import { META, type WireError } from './wire.ts'
 
@@ -18,13 +18,13 @@ import { META, type WireError } from './wire.ts'
 export interface ToolCallRequest extends ResolvedCall {
   readonly key: string | undefined
   readonly progressToken: string | number | undefined
-  /** W3C trace context, where the transport carries none. */
-  readonly traceparent: string | undefined
   /** Answers by the key of their question. */
   readonly inputResponses: ReadonlyMap<string, JsonObject> | undefined
   readonly requestState: string | undefined
   /** The client asks for a task (MCP-125). */
   readonly asksTask: boolean
+  /** Bytes of the result that the caller takes at once; 0 = all (MCP-181). */
+  readonly modelBytes: number | undefined
 }
 
 type ReadCall =
@@ -82,8 +82,8 @@ export function readCall(
   const progressToken = readProgressToken(meta.progressToken)
   const asksTask = mayAskTask && params.task !== undefined
   if (asksTask && !isJsonObject(params.task)) return bad('params.task must be an object, for example {}.')
-  const traceparent = readTraceparent(meta.traceparent)
-  const call = { ...named, key: key.key, progressToken, traceparent, asksTask }
+  const modelBytes = readModelBytes(meta[META.modelBytes])
+  const call = { ...named, key: key.key, progressToken, asksTask, modelBytes }
   if (!mayContinue) return { ok: true, call: { ...call, inputResponses: undefined, requestState: undefined } }
   const { requestState } = params
   if (requestState !== undefined && typeof requestState !== 'string')
@@ -91,12 +91,6 @@ export function readCall(
   const responses = readResponses(params.inputResponses)
   if (responses === 'bad') return bad('params.inputResponses must be an object of objects by key.')
   return { ok: true, call: { ...call, inputResponses: responses, requestState } }
-}
-
-const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
-
-function readTraceparent(sent: JsonValue | undefined): string | undefined {
-  return typeof sent === 'string' && TRACEPARENT.test(sent) ? sent : undefined
 }
 
 function readResponses(given: JsonValue | undefined): ReadonlyMap<string, JsonObject> | undefined | 'bad' {
@@ -132,6 +126,10 @@ function readKey(inMeta: JsonValue | undefined, headers: RequestHeaders | undefi
 
 function refuse(message: string): { readonly ok: false; readonly error: WireError } {
   return { ok: false, error: { code: JSON_RPC_CODES.badParams, message } }
+}
+
+function readModelBytes(sent: JsonValue | undefined): number | undefined {
+  return typeof sent === 'number' && Number.isSafeInteger(sent) && sent >= 0 ? sent : undefined
 }
 
 /** A string or an integer; any other token requests no progress. */

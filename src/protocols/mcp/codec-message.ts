@@ -1,5 +1,6 @@
 import type { ElicitationMode } from '#kernel/base/elicitation'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { MESSAGE_LEVELS, type MessageLevel } from '#kernel/tool/tool'
 import { headerText } from '#protocols/call-wire'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import {
@@ -88,6 +89,8 @@ export function checkStandardHeaders(
 export interface RequestMeta {
   readonly version: string
   readonly capabilities: ClientCapabilities
+  /** From this level on the client wants log messages of the request (MCP-87). */
+  readonly logLevel: MessageLevel | undefined
 }
 
 type ReadMeta =
@@ -95,16 +98,9 @@ type ReadMeta =
   | { readonly kind: 'meta'; readonly meta: RequestMeta }
   | { readonly kind: 'bad'; readonly error: WireError }
 
-const LOG_LEVELS: ReadonlySet<JsonValue | undefined> = new Set([
-  'debug',
-  'info',
-  'notice',
-  'warning',
-  'error',
-  'critical',
-  'alert',
-  'emergency',
-])
+export function isMessageLevel(value: JsonValue | undefined): value is MessageLevel {
+  return MESSAGE_LEVELS.some((level) => level === value)
+}
 
 /** Reads `params._meta`; `none` if it names no version, of whatever type (MCP §1.1, row 9). */
 export function readMeta(params: JsonValue | undefined): ReadMeta {
@@ -116,7 +112,9 @@ export function readMeta(params: JsonValue | undefined): ReadMeta {
     return { kind: 'bad', error: { code: JSON_RPC_CODES.badParams, message } }
   }
   const capabilities = readCapabilities(meta[META.clientCapabilities], NEW_REVISION)
-  return { kind: 'meta', meta: { version: String(meta[META.protocolVersion]), capabilities } }
+  const level = meta[META.logLevel]
+  const logLevel = isMessageLevel(level) ? level : undefined
+  return { kind: 'meta', meta: { version: String(meta[META.protocolVersion]), capabilities, logLevel } }
 }
 
 function findMetaProblem(meta: JsonObject): string | undefined {
@@ -125,7 +123,7 @@ function findMetaProblem(meta: JsonObject): string | undefined {
   const info = meta[META.clientInfo]
   if (info !== undefined && !isClientInfo(info)) return `${META.clientInfo} needs a name and a version.`
   const level = meta[META.logLevel]
-  if (level !== undefined && !LOG_LEVELS.has(level)) return `${META.logLevel} is not a level.`
+  if (level !== undefined && !isMessageLevel(level)) return `${META.logLevel} is not a level.`
   return undefined
 }
 
@@ -206,7 +204,12 @@ export interface Answer {
   readonly headers: Readonly<Record<string, string>>
   /** Absent for a cancelled request, which gets no answer (MCP-85). */
   readonly json: string | undefined
+  /** `error.type` for telemetry: the code of a JSON-RPC error, or `tool_error`. */
+  readonly errorType?: string
 }
+
+/** `errorType` of a result that says the tool failed. */
+export const TOOL_ERROR_TYPE = 'tool_error'
 
 const NO_HEADERS: Readonly<Record<string, string>> = Object.freeze({})
 
@@ -222,7 +225,7 @@ export function errorAnswer(
     headers = NO_HEADERS,
   }: { readonly status?: number; readonly headers?: Answer['headers'] } = {},
 ): Answer {
-  return { status, headers, json: encodeError(id, error) }
+  return { status, headers, json: encodeError(id, error), errorType: String(error.code) }
 }
 
 export const NO_ANSWER: Answer = { status: 200, headers: NO_HEADERS, json: undefined }

@@ -20,7 +20,9 @@ export function toWireTool(tool: Tool, name: string, revision: Revision, hasNati
     // Clients treat it as required (MCP/T-21).
     description: tool.description || (tool.title ?? name),
     inputSchema: toInputSchema(inputOf(tool, revision), revision),
-    ...(output === undefined ? {} : { outputSchema: toOutputSchema(output, revision) }),
+    ...(output === undefined || tool.policy.project !== undefined
+      ? {}
+      : { outputSchema: toOutputSchema(output, revision) }),
     annotations: toAnnotations(tool),
     // The extension of the newest revision has no such member: the server decides (MCP-126).
     ...(TRAITS[revision].tasks === 'requested'
@@ -226,7 +228,7 @@ function isSame(text: string, value: JsonValue, type: HeaderParameter['type']): 
 }
 
 /** Applies `change` to every schema, the inner ones first; data inside schemas is not changed. */
-function mapSchema(schema: JsonObject, change: (schema: JsonObject) => JsonObject): JsonObject {
+export function mapSchema(schema: JsonObject, change: (schema: JsonObject) => JsonObject): JsonObject {
   const copy: Record<string, JsonValue> = {}
   for (const [keyword, value] of Object.entries(schema))
     setMember(copy, keyword, mapMember(SUBSCHEMAS.get(keyword), value, change))

@@ -4,11 +4,16 @@ import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import type { CallerDeparture, Progress } from '#kernel/call/call'
 import type { Gateway } from '#kernel/call/gateway'
+import type { MessageLevel } from '#kernel/tool/tool'
+import type { Discovery } from '#kernel/tool/toolsets'
 import type { JsonRpcId } from '#protocols/json-rpc'
-import type { ProtocolServices } from '#protocols/protocol'
+import type { OperationLog, ProtocolServices } from '#protocols/protocol'
+import type { TraceContext, TraceExtras } from '#protocols/trace-context'
+import type { ToolSearch } from '#search/tool-search'
 import type { ProtocolSessionStore } from '#store/protocol-state'
 import type { TaskStore } from '#store/tasks'
 import { type Answer, encodeNotification, type RequestHeaders } from './codec-message.ts'
+import type { FoundTarget } from './operations.ts'
 import { type ClientCapabilities, MCP_PATH, type Revision } from './wire.ts'
 
 /*
@@ -25,8 +30,15 @@ export interface McpOptions {
   readonly instructions?: string | undefined
   /** Tools on one page of a list; many clients read only the first page (MCP-44). */
   readonly pageSize?: number | undefined
+  /** How clients find tools, unless their toolset says otherwise. */
+  readonly discovery?: Discovery | undefined
+  readonly favourites?: readonly string[] | undefined
   /** A call of a client that takes tasks becomes one after this time (MCP-121). */
   readonly taskAfterMs?: number | undefined
+  /** Descriptions and schemas of lists are shortened for models (MCP-184). */
+  readonly compact?: boolean | undefined
+  /** Bytes of a result that a model gets at once; 0 or absent = all (MCP-180). */
+  readonly modelBytes?: number | undefined
   /** How long results are kept (MCP-124). */
   readonly resultsMs?: number | undefined
   /** `resource_metadata` of a challenge; absent without an issuer (MCP-96). */
@@ -39,31 +51,36 @@ export interface McpServices {
   readonly tasks: TaskStore
   readonly clock: Clock
   readonly log: Logger
+  /** Without it every tool is listed. */
+  readonly search: ToolSearch | undefined
   /** Keyed signature: shows that a client returns a value exactly as we sent it (MCP-72). */
   readonly sign: (text: string) => string
+  /** Absent if no telemetry is exported. */
+  readonly operations?: OperationLog | undefined
   readonly options: McpOptions
 }
 
 /** The services of MCP, from those of the server. */
 export function mcpServices(
-  { name, instructions, pageSize, taskAfterMs, resultsMs }: Omit<McpOptions, 'serverVersion' | 'metadataUrl'>,
-  server: Pick<ProtocolServices, 'gateway' | 'store' | 'clock' | 'log' | 'serverVersion' | 'metadataUrl'>,
+  given: Omit<McpOptions, 'serverVersion' | 'metadataUrl'>,
+  server: Pick<
+    ProtocolServices,
+    'gateway' | 'store' | 'clock' | 'log' | 'serverVersion' | 'metadataUrl' | 'operations' | 'search'
+  >,
 ): McpServices {
-  const { gateway, store, clock, log, serverVersion, metadataUrl } = server
+  const { gateway, store, clock, log, search, serverVersion, metadataUrl, operations } = server
   return {
     gateway,
     callers: store.callers,
     tasks: store.tasks,
     clock,
     log,
+    operations,
+    search,
     sign: (text) => store.sign('mcp', text),
     options: {
-      name,
+      ...given,
       serverVersion,
-      instructions,
-      pageSize,
-      taskAfterMs,
-      resultsMs,
       metadataUrl: metadataUrl === undefined ? undefined : () => metadataUrl(MCP_PATH),
     },
   }
@@ -75,12 +92,25 @@ export interface McpExchange {
   readonly revision: Revision
   readonly capabilities: ClientCapabilities
   readonly channel: Channel
+  /** From this level on the client gets log messages: of the request, or of its session (MCP-87). */
+  readonly logLevel: MessageLevel | undefined
+  /** Present in revisions with sessions: where subscriptions of the session are kept, and whether it has a stream here. */
+  readonly session?: { readonly id: string; readonly hasStream: boolean } | undefined
+  /** Sets the level of the session, in revisions with sessions. */
+  setLogLevel?(level: MessageLevel): Promise<void>
   /** Absent on stdio. */
   readonly headers: RequestHeaders | undefined
   readonly traceId: string | undefined
   readonly traceparent: string | undefined
+  readonly traceExtras?: TraceExtras | undefined
+  /** The span of the request; absent if there is none. */
+  readonly trace?: TraceContext | undefined
   /** Set where a disconnect cancels the call: the newest revision over HTTP (MCP-83). */
   readonly leaving: CallerDeparture | undefined
+  /** Takes the tool, prompt or resource that the request names, if its caller may see it; set if telemetry is exported. */
+  onFound?: ((target: FoundTarget) => void) | undefined
+  /** The tool was named in the arguments of `call_tool`, whose schema asks for no headers. */
+  readonly isNamedInArguments?: true
   /** Receives the function that cancels the call, once the call has begun (MCP-85). */
   onBegun?(cancel: () => void): void
   /** Called just before the outcome of the call is written. */

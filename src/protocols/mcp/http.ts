@@ -12,6 +12,7 @@ import {
   headerOf,
   isNewVersionHeader,
   META_MISSING,
+  metaOf,
   NO_ANSWER,
   type RequestHeaders,
   type RequestMeta,
@@ -20,6 +21,7 @@ import {
 } from './codec-message.ts'
 import type { Channel, McpExchange } from './exchange.ts'
 import { type Methods, unknownMethod } from './methods.ts'
+import { observeRequest } from './operations.ts'
 import {
   HEADERS,
   JSON_TYPE,
@@ -123,7 +125,7 @@ function handlePost(
 /** The newest revision: version and capabilities are in the body (MCP rows 10 to 14). */
 function answerStateless(
   { request, message, version }: PostedMessage<RequestMessage>,
-  { version: claimed, capabilities }: RequestMeta,
+  { version: claimed, capabilities, logLevel }: RequestMeta,
   accepted: Accepted,
   methods: Methods,
 ): HttpReply | Promise<HttpReply> {
@@ -139,18 +141,35 @@ function answerStateless(
     ...exchangeOf(request, message),
     revision: NEW_REVISION,
     capabilities,
+    logLevel,
     channel,
     leaving: request,
   }
   return channel.reply(runMethod(methods, message, exchange))
 }
 
-export function exchangeOf(request: HttpRequest, { id }: RequestMessage) {
-  const { principal, headers, traceId, traceparent } = request
-  return { id, principal, headers, traceId, traceparent }
+/** A trace in `_meta` takes precedence over that of the HTTP request: it is the one of the MCP client. */
+export function exchangeOf(request: HttpRequest, { id, params }: RequestMessage) {
+  request.continueTrace?.(metaOf(params))
+  const { principal, headers, traceId, traceparent, traceExtras, trace } = request
+  return { id, principal, headers, traceId, traceparent, traceExtras, trace }
 }
 
 export async function runMethod(
+  methods: Methods,
+  message: RequestMessage,
+  exchange: McpExchange,
+): Promise<Answer> {
+  const { operations } = methods.services
+  const { trace } = exchange
+  if (operations === undefined || trace === undefined) return await answerMethod(methods, message, exchange)
+  const isKnown = methods.byRevision[exchange.revision].has(message.method)
+  return await observeRequest(operations, { ...exchange, ...message, trace, isKnown }, (onFound) =>
+    answerMethod(methods, message, { ...exchange, onFound }),
+  )
+}
+
+async function answerMethod(
   methods: Methods,
   { id, method, params }: RequestMessage,
   exchange: McpExchange,

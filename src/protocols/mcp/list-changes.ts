@@ -1,6 +1,6 @@
 import type { EntryKind } from '#kernel/base/ids'
 import type { Principal } from '#kernel/base/principal'
-import type { CatalogChanges } from '#kernel/tool/catalog'
+import type { CatalogChanges } from '#kernel/tool/catalog-changes'
 
 /*
  * The lists whose changes clients are notified of, and the kinds of entries in each (MCP-46, MCP-135).
@@ -29,7 +29,7 @@ const PROMPTS: ChangingList = {
 const RESOURCES: ChangingList = {
   wish: 'resourcesListChanged',
   method: 'notifications/resources/list_changed',
-  kinds: ['resource', 'template', 'resources'],
+  kinds: ['resource', 'template', 'resources', 'skill'],
 }
 
 export const LISTS: readonly ChangingList[] = [TOOLS, PROMPTS, RESOURCES]

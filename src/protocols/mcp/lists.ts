@@ -19,7 +19,7 @@ const CACHING = ',"ttlMs":5000,"cacheScope":"private"'
 
 interface CatalogList {
   /** The member of the result that holds the list. */
-  readonly member: 'tools' | 'prompts' | 'resourceTemplates'
+  readonly member: 'tools' | 'prompts' | 'resourceTemplates' | 'skills'
   /** Sorted by name. */
   itemsOf(catalog: Catalog, revision: Revision): readonly ListedItem[]
 }
@@ -45,6 +45,17 @@ export function listMethod(services: McpServices, envelopes: ResultEnvelopes, li
 export interface ListedItem {
   readonly name: string
   readonly json: string
+}
+
+/** The items of a catalog together with items of this server, by name. */
+export function withOwnItems(
+  items: readonly ListedItem[],
+  own: readonly ListedItem[],
+): readonly ListedItem[] {
+  if (own.length === 0) return items
+  return [...items, ...own].sort((left, right) =>
+    left.name < right.name ? -1 : left.name > right.name ? 1 : 0,
+  )
 }
 
 interface ListPage {

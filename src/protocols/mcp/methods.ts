@@ -5,17 +5,20 @@ import { ERROR_CODE_HEADER } from '#protocols/call-wire'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import { KeyedCounter } from '#stages/limits/limits'
 import { type Answer, errorAnswer, resultAnswer } from './codec-message.ts'
-import { toWireTool } from './codec-tool.ts'
 import type { McpExchange, McpFeature, McpMethod, McpServices } from './exchange.ts'
 import { EntryTables } from './features/entry-tables.ts'
+import { loggingFeature } from './features/logging.ts'
 import { completionFeature, promptFeature } from './features/prompts.ts'
+import { ResourceSubscriptions } from './features/resource-subscriptions.ts'
 import { resourceFeature } from './features/resources.ts'
-import { listMethod } from './lists.ts'
+import { SkillTables, skillFeature } from './features/skills.ts'
+import { type Discovery, openDiscovery } from './features/tool-search.ts'
+import { listMethod, withOwnItems } from './lists.ts'
 import { ResultEnvelopes } from './reply.ts'
+import { ReadResults } from './results/read-result.ts'
 import { ListenStreams } from './streams.ts'
 import { taskFeature } from './tasks/tasks.ts'
 import { ToolCalls } from './tool-calls.ts'
-import type { ToolTables } from './tool-tables.ts'
 import {
   ALL_REVISIONS,
   LEGACY_REVISIONS,
@@ -34,6 +37,7 @@ import {
 export interface Methods {
   readonly services: McpServices
   readonly calls: ToolCalls
+  readonly subscriptions: ResourceSubscriptions
   /** Open streams by principal, in all revisions. */
   readonly openStreams: KeyedCounter
   readonly byRevision: Readonly<Record<Revision, ReadonlyMap<string, McpMethod>>>
@@ -50,13 +54,21 @@ export function openMethods(services: McpServices): Methods {
   const outage = new OutageLog(log, clock)
   const envelopes = new ResultEnvelopes(options)
   const calls = new ToolCalls(services, envelopes)
+  const results = new ReadResults(services, envelopes, calls.tables)
   const tasks = taskFeature(services, envelopes, calls)
-  const listens = new ListenStreams(services, openStreams, tasks.topic)
+  const tables = new EntryTables()
+  const parts = { calls, tables, skills: new SkillTables(tables), results }
+  const subscriptions = new ResourceSubscriptions(services, parts)
+  const listens = new ListenStreams(services, openStreams, [tasks.topic, subscriptions.topic])
+  const finding = openDiscovery(services, envelopes, {
+    tables: calls.tables,
+    call: callMethod(calls, results),
+  })
   const tools: McpFeature = {
     capabilities: { tools: { listChanged: true } },
     methods: [
-      ['tools/list', ALL_REVISIONS, toolListMethod(services, envelopes, calls.tables)],
-      ['tools/call', ALL_REVISIONS, calls.handle],
+      ['tools/list', ALL_REVISIONS, toolListMethod(services, envelopes, { finding, results })],
+      ['tools/call', ALL_REVISIONS, finding.call],
     ],
   }
   const base: McpFeature = {
@@ -67,20 +79,25 @@ export function openMethods(services: McpServices): Methods {
       ['subscriptions/listen', [NEW_REVISION], (params, exchange) => listens.listen(params, exchange)],
     ],
   }
-  const parts = { calls, tables: new EntryTables() }
   const features = [
     base,
     tools,
     promptFeature(services, envelopes, parts),
     resourceFeature(services, envelopes, parts),
+    subscriptions.feature,
     completionFeature(services, envelopes, parts),
+    loggingFeature(),
+    skillFeature(services, envelopes, parts),
     tasks.feature,
   ]
-  const capabilitiesOf = (revision: Revision): JsonObject =>
-    Object.assign(
-      {},
-      ...features.map((feature) => ({ ...feature.capabilities, ...feature.capabilitiesOf?.(revision) })),
-    )
+  const capabilitiesOf = (revision: Revision): JsonObject => {
+    const declared = features.flatMap((feature) => [
+      feature.capabilities,
+      feature.capabilitiesOf?.(revision) ?? {},
+    ])
+    const extensions = Object.assign({}, ...declared.map((capabilities) => capabilities.extensions))
+    return Object.assign({}, ...declared, { extensions })
+  }
   const instructions = options.instructions === undefined ? {} : { instructions: options.instructions }
   // Equal for every caller, so shared caches may keep it (MCP-33).
   const discovery = {
@@ -99,6 +116,7 @@ export function openMethods(services: McpServices): Methods {
   return {
     services,
     calls,
+    subscriptions,
     openStreams,
     byRevision: {
       '2025-06-18': tableOf('2025-06-18'),
@@ -121,25 +139,33 @@ export function openMethods(services: McpServices): Methods {
       const message = 'The server had an unexpected fault. A call that had a key can be repeated with it.'
       return errorAnswer(id, { code: JSON_RPC_CODES.internal, message }, { status: 500 })
     },
-    close: () => listens.close(),
+    close() {
+      listens.close()
+      subscriptions.close()
+    },
   }
 }
 
-/** Tools that only pages of their server may call are listed for clients that show such pages (MCP-147). */
-function toolListMethod(services: McpServices, envelopes: ResultEnvelopes, tables: ToolTables): McpMethod {
+/** Clients that show pages of servers get the tools that only such pages may call (MCP-147). */
+function toolListMethod(
+  services: McpServices,
+  envelopes: ResultEnvelopes,
+  { finding, results }: { readonly finding: Discovery; readonly results: ReadResults },
+): McpMethod {
   const listOf = (showsApps: boolean) =>
     listMethod(services, envelopes, {
       member: 'tools',
       itemsOf: (catalog, revision) =>
-        [...tables.of(catalog).values()]
-          .filter(({ tool }) => showsApps || tool.entry === undefined)
-          .map(({ name, tool }) => ({
-            name,
-            json: JSON.stringify(toWireTool(tool, name, revision, catalog.hasNativeNames)),
-          })),
+        withOwnItems(finding.listed(catalog, revision, showsApps), results.listedTool(catalog, revision)),
     })
   const [forModels, withApps] = [listOf(false), listOf(true)]
   return (params, exchange) => (exchange.capabilities.apps ? withApps : forModels)(params, exchange)
+}
+
+/** Reads of results are no calls of tools (MCP-182). */
+function callMethod(calls: ToolCalls, results: ReadResults): McpMethod {
+  return (params, exchange) =>
+    results.isRead(params, exchange) ? results.call(params, exchange) : calls.handle(params, exchange)
 }
 
 /** MCP row 13. */

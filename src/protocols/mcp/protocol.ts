@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { DISCOVERIES } from '#kernel/tool/toolsets'
 import type { Protocol, SectionSettings, ServedProtocol } from '#protocols/protocol'
 import { mcpServices } from './exchange.ts'
 import { MCP_PATH } from './wire.ts'
@@ -15,8 +16,14 @@ const SETTINGS = {
   instructions: TEXT.optional(),
   /** Tools on one page of `tools/list`; many clients read one page only. Default 1 000. */
   pageSize: z.int().min(1).max(10_000).default(1_000),
+  /** `search`: `tools/list` has only `search_tools`, `describe_tools`, `call_tool` and the favourites. Default `list`. */
+  discovery: z.enum(DISCOVERIES).optional(),
+  /** Names and patterns of tools that are listed with `search` too. Default none. */
+  favourites: z.array(TEXT).optional(),
   /** A call of a client that takes tasks is answered with a task after this time. Default 800. */
   taskAfterMs: z.int().min(0).max(600_000).default(800),
+  /** List tools with short descriptions and schemas, which name what was left out. Default false. */
+  compact: z.boolean().optional(),
 }
 
 /** The Model Context Protocol over HTTP; `stdio.ts` serves it on a pair of streams. */
@@ -24,7 +31,7 @@ export const mcp = {
   settings: SETTINGS,
   root: MCP_PATH,
   headers: { sent: [], read: [] },
-  async serve({ mcp: settings, calls }, services): Promise<ServedProtocol> {
+  async serve({ mcp: settings, calls, results }, services): Promise<ServedProtocol> {
     if (!settings.enabled) return { routes: [] }
     const [{ serveMcp }, { openMethods }, { openSessionRevisions }] = await Promise.all([
       import('./http.ts'),
@@ -32,11 +39,15 @@ export const mcp = {
       import('./revision-2025/http.ts'),
     ])
     const methods = openMethods(
-      mcpServices({ ...settings, resultsMs: calls.retentionHours * HOUR_MS }, services),
+      mcpServices(
+        { ...settings, modelBytes: results?.modelBytes, resultsMs: calls.retentionHours * HOUR_MS },
+        services,
+      ),
     )
     return serveMcp(methods, openSessionRevisions(methods))
   },
 } satisfies Protocol<{
   readonly mcp: SectionSettings<typeof SETTINGS>
   readonly calls: { readonly retentionHours: number }
+  readonly results?: { readonly modelBytes: number }
 }>

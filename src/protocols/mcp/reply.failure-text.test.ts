@@ -38,6 +38,8 @@ const target = {
   noun: 'tool' as const,
   tool: undefined,
   hasCallId: false,
+  modelBytes: 0,
+  readTool: () => 'read_result',
   metadataUrl: undefined,
   envelope: new ResultEnvelopes({ name: 'collet', serverVersion: '1' }).of('2025-11-25'),
 }

@@ -6,15 +6,17 @@ import {
   type MissingRequirements,
   mayRepeat,
 } from '#kernel/base/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
-import type { Principal } from '#kernel/base/principal'
-import type { CallError, CallReply, Shown, Success } from '#kernel/call/call'
+import type { JsonObject } from '#kernel/base/json'
+import { ASSERT_USERS_SCOPE, coversScope, type Principal } from '#kernel/base/principal'
+import type { CallError, CallReply, Success } from '#kernel/call/call'
 import type { Tool } from '#kernel/tool/tool'
 import { callReplyHeaders } from '#protocols/call-wire'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
-import { type Answer, errorAnswer, resultAnswer } from './codec-message.ts'
-import { innerUri, isObjectSchema, outputOf } from './codec-tool.ts'
+import { type CallNoun, entryMembers } from './codec-entry.ts'
+import { type Answer, errorAnswer, resultAnswer, TOOL_ERROR_TYPE } from './codec-message.ts'
 import type { McpOptions } from './exchange.ts'
+import { encodeShownFailure, encodeValue } from './results/content.ts'
+import { fitFailure, fitResult } from './results/fit.ts'
 import { META, NEW_REVISION, type Revision, TRAITS } from './wire.ts'
 
 /*
@@ -44,9 +46,6 @@ export class ResultEnvelopes {
 /** Failures whose text comes from the tool or its upstream. */
 const FOREIGN_TEXTS: ReadonlySet<ErrorCode> = new Set(['tool_failed', 'upstream_failed'])
 
-/** What a method calls; the errors of a request name it. */
-export type CallNoun = 'tool' | 'prompt' | 'resource' | 'completion'
-
 export interface ReplyTarget {
   readonly noun: CallNoun
   readonly id: JsonRpcId
@@ -58,6 +57,10 @@ export interface ReplyTarget {
   readonly envelope: ResultEnvelope
   /** `undefined` if the principal has no tool of this name. */
   readonly tool: Tool | undefined
+  /** Bytes of a result that a model gets at once; 0 = all (MCP-180). */
+  readonly modelBytes: number
+  /** Name of the tool that reads results. */
+  readTool(): string
   /** False on stdio, which has no status codes. */
   readonly hasHttp: boolean
   readonly metadataUrl: string | undefined
@@ -75,23 +78,11 @@ function valueResult(outcome: Success, { callId, runId, untrusted }: CallReply, 
   const { envelope, tool, revision, noun } = target
   const metaJson = outcome.shown?.metaJson
   // The value of an entry is the result itself.
-  const members = noun === 'tool' ? encodeValue(outcome, tool, revision) : entryMembers(outcome, target)
-  return envelope.complete(members, { callId, runId, untrusted, metaJson })
-}
-
-/** A resource says how long it may be cached in the newest revision, and not before it (MCP-116). */
-function entryMembers({ valueJson }: Success, { noun, revision, name }: ReplyTarget): string {
-  if (noun !== 'resource') return valueJson.slice(1, -1)
-  const { ttlMs = 0, cacheScope = 'private', ...members }: JsonObject = JSON.parse(valueJson)
-  const { uri: inner } = innerUri(name)
-  // A page of an app keeps the address by which it was asked for (MCP-146).
-  const contents = Array.isArray(members.contents)
-    ? members.contents.map((part) =>
-        isJsonObject(part) && part.uri === inner ? { ...part, uri: name } : part,
-      )
-    : undefined
-  const rest = contents === undefined ? members : { ...members, contents }
-  return JSON.stringify(TRAITS[revision].hasResultType ? { ...rest, ttlMs, cacheScope } : rest).slice(1, -1)
+  if (noun !== 'tool')
+    return envelope.complete(entryMembers(outcome.valueJson, target), { callId, runId, untrusted, metaJson })
+  const fitted = fitResult(outcome, callId, target)
+  const members = fitted?.members ?? encodeValue(outcome, tool, revision)
+  return envelope.complete(members, { callId, runId, untrusted, metaJson, shapedJson: fitted?.shapedJson })
 }
 
 interface FailedReply {
@@ -166,22 +157,30 @@ export function toolError(
   { callId, runId, headers, target, untrusted }: FailedReply,
 ): Answer {
   const { code: errorCode, canRetry, shown } = error
-  const members =
-    shown === undefined
-      ? `"content":[{"type":"text","text":${JSON.stringify(describeFailure(error))}}]`
-      : encodeShownFailure(shown, target.revision)
-  const of = { callId, runId, errorCode, canRetry, untrusted, metaJson: shown?.metaJson }
-  return resultAnswer(target.id, target.envelope.complete(`${members},"isError":true`, of), headers)
+  const fitted = fitFailure(error, callId, target)
+  const { members, shapedJson } = fitted ?? {
+    members:
+      shown === undefined
+        ? `"content":[{"type":"text","text":${JSON.stringify(describeFailure(error))}}]`
+        : encodeShownFailure(shown, target.revision),
+  }
+  const of = { callId, runId, errorCode, canRetry, untrusted, shapedJson, metaJson: shown?.metaJson }
+  const result = target.envelope.complete(`${members},"isError":true`, of)
+  return { ...resultAnswer(target.id, result, headers), errorType: TOOL_ERROR_TYPE }
 }
 
-/** Challenges a token, whose scopes can be extended; an API key gets a tool error (MCP-93). */
+/**
+ * Challenges a token, whose scopes can be extended; an API key gets a tool error (MCP-93). The caller sees the tool, so its token
+ * has the scopes of the tool: it lacks the one to name the user. A challenge without a missing scope would repeat for ever.
+ */
 function encodeForbidden(error: CallError, failed: FailedReply): Answer {
   const { target, callId } = failed
-  const isToken = target.principal.id.startsWith('jwt:')
-  if (!target.hasHttp || !isToken) return toolError(error, failed)
+  const { id, scopes } = target.principal
+  const lacksScope = !coversScope(scopes, ASSERT_USERS_SCOPE)
+  if (!target.hasHttp || !id.startsWith('jwt:') || !lacksScope) return toolError(error, failed)
   const challenge = [
     'Bearer error="insufficient_scope"',
-    `scope="${(target.tool?.policy.scopes ?? []).join(' ')}"`,
+    `scope="${[...(target.tool?.policy.scopes ?? []), ASSERT_USERS_SCOPE].join(' ')}"`,
     ...(target.metadataUrl === undefined ? [] : [`resource_metadata="${target.metadataUrl}"`]),
   ].join(', ')
   const wireError = { code: 403, message: error.message, data: { call_id: callId, code: error.code } }
@@ -216,6 +215,8 @@ interface ResultOf {
   readonly canRetry?: boolean
   /** The text comes from a third party (OWP-58). */
   readonly untrusted?: true | undefined
+  /** Where the whole result is, if this one is shortened or projected. */
+  readonly shapedJson?: string | undefined
   /** `_meta` of another MCP server, as a non-empty JSON object without names of ours. */
   readonly metaJson?: string | undefined
 }
@@ -256,7 +257,7 @@ class ResultEnvelope {
     return `{"resultType":"task",${own},"_meta":{${this.#meta({ callId })}}}`
   }
 
-  #meta({ callId, runId, errorCode, canRetry, untrusted, metaJson }: ResultOf): string {
+  #meta({ callId, runId, errorCode, canRetry, untrusted, metaJson, shapedJson }: ResultOf): string {
     return [
       ...(this.#hasResultType ? [this.#server] : []),
       ...(callId === undefined ? [] : [`${JSON.stringify(META.callId)}:${JSON.stringify(callId)}`]),
@@ -264,6 +265,7 @@ class ResultEnvelope {
       ...(errorCode === undefined ? [] : [`"${ERROR_CODE}":"${errorCode}"`]),
       ...(canRetry === true ? [CAN_RETRY] : []),
       ...(untrusted === true ? [UNTRUSTED] : []),
+      ...(shapedJson === undefined ? [] : [`"${META.shaped}":${shapedJson}`]),
       ...(metaJson === undefined ? [] : [metaJson.slice(1, -1)]),
     ].join(',')
   }
@@ -321,130 +323,6 @@ export function pagesOf({ approval, authorization = [] }: MissingRequirements): 
 
 function scopesText(scopes: readonly string[]): string {
   return scopes.length === 0 ? '' : ` (${scopes.join(' ')})`
-}
-
-interface ValueShape {
-  readonly output: JsonObject | undefined
-  readonly isObject: boolean
-  /** Any value is allowed, so it may be content blocks. */
-  readonly isAny: boolean
-  readonly isNothing: boolean
-}
-
-const shapes = new WeakMap<Tool, ValueShape>()
-
-function shapeOf(tool: Tool): ValueShape {
-  const known = shapes.get(tool)
-  if (known !== undefined) return known
-  const output = outputOf(tool)
-  const shape = {
-    output,
-    isObject: output !== undefined && isObjectSchema(output),
-    isAny: output === undefined && tool.outputSchema !== null,
-    isNothing: tool.outputSchema === null,
-  }
-  shapes.set(tool, shape)
-  return shape
-}
-
-/** The value as `structuredContent` and as text (MCP-64 to MCP-67). `tool` is absent if it was removed since the call. */
-function encodeValue({ valueJson, shown }: Success, tool: Tool | undefined, revision: Revision): string {
-  if (shown !== undefined && shown.contentJson === undefined) return contentMembers(valueJson, revision)
-  const shape = tool === undefined ? undefined : shapeOf(tool)
-  if (shape?.isNothing === true && valueJson === 'null') return '"content":[]'
-  const own = shape?.isAny === true && shown === undefined ? readOwnContent(valueJson) : undefined
-  if (own !== undefined) {
-    const content = `"content":${JSON.stringify(own.content)}`
-    if (own.structuredContent === undefined) return content
-    return `${content},${structuredMember(JSON.stringify(own.structuredContent), revision)}`
-  }
-  // A recorded value may come from an earlier version of the tool with another schema, so the value itself is checked.
-  const isObject = isPlainObject(valueJson) && (shape?.output === undefined || shape.isObject)
-  const content = shown?.contentJson ?? `[{"type":"text","text":${JSON.stringify(valueJson)}}]`
-  return `"content":${content},${structuredMember(valueJson, revision, isObject)}`
-}
-
-/** A failure as another MCP server sent it. */
-function encodeShownFailure({ contentJson = '[]', structuredJson }: Shown, revision: Revision): string {
-  const content = `"content":${contentJson}`
-  if (structuredJson === undefined) return content
-  return `${content},${structuredMember(structuredJson, revision)}`
-}
-
-/** A value that consists of content blocks of another MCP server, with its `structuredContent`, if any. */
-function contentMembers(valueJson: string, revision: Revision): string {
-  if (TRAITS[revision].hasFullSchemas || !valueJson.includes('"structuredContent"'))
-    return valueJson.slice(1, -1)
-  const { content, structuredContent }: JsonObject = JSON.parse(valueJson)
-  const members = `"content":${JSON.stringify(content)}`
-  if (structuredContent === undefined) return members
-  return `${members},${structuredMember(JSON.stringify(structuredContent), revision)}`
-}
-
-/** Older revisions accept only objects, so other values are wrapped (MCP-67). */
-function structuredMember(json: string, revision: Revision, isObject = isPlainObject(json)): string {
-  return `"structuredContent":${TRAITS[revision].hasFullSchemas || isObject ? json : `{"result":${json}}`}`
-}
-
-function readOwnContent(valueJson: string): ReturnType<typeof readContentValue> {
-  if (!isPlainObject(valueJson) || !valueJson.includes('"content"')) return undefined
-  const value: JsonValue = JSON.parse(valueJson)
-  return readContentValue(value)
-}
-
-/** Stored values have no leading space. */
-function isPlainObject(json: string): boolean {
-  return json.startsWith('{')
-}
-
-/** A value that consists of content blocks: texts, images, sounds, resources (MCP-64). */
-interface ContentValue {
-  readonly content: readonly JsonObject[]
-  readonly structuredContent?: JsonValue
-}
-
-const MEMBERS: ReadonlySet<string> = new Set(['content', 'structuredContent'])
-
-/**
- * A tool without a declared output may return `{ content: […] }` in the shape of MCP, with or without
- * `structuredContent`. A value with any other member is an ordinary value.
- */
-function readContentValue(value: JsonValue): ContentValue | undefined {
-  if (!isJsonObject(value) || !Array.isArray(value.content)) return undefined
-  if (!Object.keys(value).every((member) => MEMBERS.has(member))) return undefined
-  const content = value.content.filter(isBlock)
-  if (content.length !== value.content.length) return undefined
-  const { structuredContent } = value
-  if (content.length > 0)
-    return { content, ...(structuredContent === undefined ? {} : { structuredContent }) }
-  // A service may answer with no blocks, and a model that reads only blocks would see nothing.
-  if (structuredContent === undefined) return undefined
-  return { content: [{ type: 'text', text: JSON.stringify(structuredContent) }], structuredContent }
-}
-
-function isBlock(block: JsonValue): block is JsonObject {
-  if (!isJsonObject(block)) return false
-  switch (block.type) {
-    case 'text':
-      return typeof block.text === 'string'
-    case 'image':
-    case 'audio':
-      return typeof block.data === 'string' && typeof block.mimeType === 'string'
-    case 'resource_link':
-      return typeof block.uri === 'string' && typeof block.name === 'string'
-    case 'resource':
-      return isResource(block.resource)
-    default:
-      return false
-  }
-}
-
-function isResource(resource: JsonValue | undefined): boolean {
-  return (
-    isJsonObject(resource) &&
-    typeof resource.uri === 'string' &&
-    (typeof resource.text === 'string' || typeof resource.blob === 'string')
-  )
 }
 
 /** Encoding of one error code (MCP-69). */

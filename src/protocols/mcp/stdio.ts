@@ -3,12 +3,15 @@ import { isToolError } from '#kernel/base/errors'
 import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
+import type { MessageLevel } from '#kernel/tool/tool'
 import { isJsonRpcId, JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
+import { formatTraceparent, openTrace, parseTraceparent, readTraceExtras } from '#protocols/trace-context'
 import {
   type Answer,
   decodeMessage,
   encodeNotification,
   errorAnswer,
+  metaOf,
   NO_ANSWER,
   readMeta,
   resultAnswer,
@@ -17,6 +20,7 @@ import {
 import type { Channel, McpExchange, McpServices } from './exchange.ts'
 import { LISTS, type ListChange, listIsAffected } from './list-changes.ts'
 import { type Methods, openMethods, unknownMethod } from './methods.ts'
+import { observeRequest } from './operations.ts'
 import { readInitialize } from './revision-2025/sessions.ts'
 import {
   type ClientCapabilities,
@@ -48,6 +52,9 @@ interface RunningRequest {
   cancel: (() => void) | undefined
 }
 
+/** The stream has at most one session, and both its directions are always open. */
+const STDIO_SESSION = { id: 'stdio', hasStream: true } as const
+
 export class StdioServer {
   readonly #methods: Methods
   readonly #services: McpServices
@@ -56,13 +63,20 @@ export class StdioServer {
   readonly #answering = new Set<Promise<void>>()
   readonly #channel: Channel
   /** The session, if the client sent `initialize`. */
-  #session: { readonly revision: LegacyRevision; readonly capabilities: ClientCapabilities } | undefined
+  #session:
+    | {
+        readonly revision: LegacyRevision
+        readonly capabilities: ClientCapabilities
+        readonly logLevel: MessageLevel | undefined
+      }
+    | undefined
 
   constructor(services: McpServices, options: StdioOptions) {
     this.#services = services
     this.#methods = openMethods(services)
     this.#options = options
     this.#channel = { canSend: true, send: (json) => options.write(json) }
+    this.#methods.subscriptions.deliver = (_session, json) => options.write(json)
   }
 
   /** Serves until the client closes the stream or sends a line that is too long. */
@@ -144,17 +158,19 @@ export class StdioServer {
         principal: await this.#options.principal(),
         ...read,
         channel: this.#channel,
+        session: STDIO_SESSION,
+        setLogLevel: async (logLevel) => {
+          if (this.#session !== undefined) this.#session = { ...this.#session, logLevel }
+        },
         headers: undefined,
-        traceId: undefined,
-        traceparent: undefined,
+        ...this.#traceOf(params),
         leaving: undefined,
         onBegun: (cancel) => {
           running.cancel = cancel
           if (running.isCancelled) cancel()
         },
       }
-      const run = this.#methods.byRevision[exchange.revision].get(method)
-      const answer = run === undefined ? unknownMethod(exchange) : await run(params, exchange)
+      const answer = await this.#observe(message, exchange)
       return running.isCancelled ? NO_ANSWER : answer
     } catch (error) {
       if (isToolError(error) && error.code === 'unauthenticated')
@@ -165,20 +181,46 @@ export class StdioServer {
     }
   }
 
+  /** The trace that the client named. Without telemetry its own span is passed on, because there is no span of ours. */
+  #traceOf(
+    params: JsonValue | undefined,
+  ): Pick<McpExchange, 'traceId' | 'traceparent' | 'traceExtras' | 'trace'> {
+    const meta = metaOf(params)
+    const named = parseTraceparent(meta.traceparent)
+    const { operations } = this.#services
+    if (operations === undefined && named === undefined) return { traceId: undefined, traceparent: undefined }
+    const trace = openTrace(meta.traceparent, operations !== undefined)
+    const traceExtras = readTraceExtras(meta, trace)
+    const passedOn = operations === undefined && named !== undefined ? named : trace
+    return { traceId: trace.traceId, traceparent: formatTraceparent(passedOn), traceExtras, trace }
+  }
+
+  async #observe(message: RequestMessage, exchange: McpExchange): Promise<Answer> {
+    const { method, params } = message
+    const run = this.#methods.byRevision[exchange.revision].get(method)
+    const answer = async (asked: McpExchange): Promise<Answer> =>
+      run === undefined ? unknownMethod(asked) : await run(params, asked)
+    const { operations } = this.#services
+    const { trace } = exchange
+    if (operations === undefined || trace === undefined) return await answer(exchange)
+    const observed = { ...exchange, method, trace, isKnown: run !== undefined }
+    return await observeRequest(operations, observed, (onFound) => answer({ ...exchange, onFound }))
+  }
+
   /** The body alone decides the revision (MCP §1.2). */
   #readRevision({
     method,
     params,
   }: RequestMessage):
-    | Pick<McpExchange, 'revision' | 'capabilities'>
+    | Pick<McpExchange, 'revision' | 'capabilities' | 'logLevel'>
     | { readonly error: WireError }
     | { readonly result: string } {
     const read = readMeta(params)
     if (read.kind === 'bad') return { error: read.error }
     if (read.kind === 'meta') {
-      const { version, capabilities } = read.meta
+      const { version, capabilities, logLevel } = read.meta
       if (version !== NEW_REVISION) return { error: unsupportedVersion(version) }
-      return { revision: NEW_REVISION, capabilities }
+      return { revision: NEW_REVISION, capabilities, logLevel }
     }
     if (method === 'initialize') return this.#initialize(params)
     if (this.#session !== undefined) return this.#session
@@ -192,7 +234,7 @@ export class StdioServer {
       return { error: { code: JSON_RPC_CODES.badRequest, message: 'This session is initialized already.' } }
     const read = readInitialize(params)
     if (!read.ok) return read
-    this.#session = { revision: read.revision, capabilities: read.capabilities }
+    this.#session = { revision: read.revision, capabilities: read.capabilities, logLevel: undefined }
     return { result: this.#methods.initializeResult(read.revision) }
   }
 

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
 import type { Release } from '#kernel/call/stages'
-import type { CatalogChanges } from '#kernel/tool/catalog'
+import type { CatalogChanges } from '#kernel/tool/catalog-changes'
 import { FrameQueue } from '#protocols/frame-queue'
 import type { ReplyStream } from '#protocols/http-exchange'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
@@ -28,6 +28,14 @@ import { META } from './wire.ts'
 const KEEP_ALIVE_MS = 15_000
 const KEEP_ALIVE = ':\n\n'
 
+interface StreamHooks {
+  /** Whether the session still exists. */
+  isOpen(): Promise<boolean>
+  onOpened(): void
+  /** The session has no stream here any more. */
+  onClosed(): void
+}
+
 /** GET streams of sessions; only the newest stream of a session gets notifications (MCP-24, MCP-25, MCP-46). */
 export class ChangeStreams {
   readonly #changes: CatalogChanges
@@ -41,9 +49,17 @@ export class ChangeStreams {
   }
 
   /** `undefined` if this principal has too many open streams. */
-  open(principal: Principal, sessionId: string, isOpen: () => Promise<boolean>): ReplyStream | undefined {
+  open(principal: Principal, sessionId: string, hooks: StreamHooks): ReplyStream | undefined {
     if (isFull(this.#openStreams, principal)) return undefined
-    return (ended) => this.#pieces(principal, sessionId, { isOpen, ended })
+    return (ended) => this.#pieces(principal, sessionId, { ...hooks, ended })
+  }
+
+  has(sessionId: string): boolean {
+    return this.#newest.has(sessionId)
+  }
+
+  send(sessionId: string, json: string): void {
+    this.#newest.get(sessionId)?.add(encodeEvent(json), true)
   }
 
   end(sessionId: string): void {
@@ -57,7 +73,7 @@ export class ChangeStreams {
   async *#pieces(
     principal: Principal,
     sessionId: string,
-    { isOpen, ended }: { readonly isOpen: () => Promise<boolean>; readonly ended: AbortSignal },
+    { isOpen, onOpened, onClosed, ended }: StreamHooks & { readonly ended: AbortSignal },
   ): AsyncGenerator<string> {
     // Counted when it is read, so that an abandoned stream counts nothing.
     const leave = takeStream(this.#openStreams, principal)
@@ -69,6 +85,7 @@ export class ChangeStreams {
       if (this.#newest.get(sessionId) === queue) queue.add(encodeEvent(encodeNotification(method)), true)
     })
     ended.addEventListener('abort', () => queue.end(), { once: true })
+    onOpened()
     try {
       for (;;) {
         const frame = await queue.next(KEEP_ALIVE_MS)
@@ -79,7 +96,10 @@ export class ChangeStreams {
       stop()
       leave()
       this.#all.delete(queue)
-      if (this.#newest.get(sessionId) === queue) this.#newest.delete(sessionId)
+      if (this.#newest.get(sessionId) === queue) {
+        this.#newest.delete(sessionId)
+        onClosed()
+      }
     }
   }
 }
@@ -99,11 +119,11 @@ export class ListenStreams {
   readonly #services: McpServices
   readonly #openStreams: KeyedCounter
   readonly #closing = new AbortController()
-  readonly #topic: ListenTopic
+  readonly #topics: readonly ListenTopic[]
 
-  constructor(services: McpServices, openStreams: KeyedCounter, topic: ListenTopic) {
+  constructor(services: McpServices, openStreams: KeyedCounter, topics: readonly ListenTopic[]) {
     this.#services = services
-    this.#topic = topic
+    this.#topics = topics
     this.#openStreams = openStreams
   }
 
@@ -115,10 +135,11 @@ export class ListenStreams {
         'params.notifications must name what to listen for, for example { "toolsListChanged": true }.'
       return errorAnswer(id, { code: JSON_RPC_CODES.badParams, message })
     }
-    const topic = await this.#topic(wanted, exchange)
-    if ('status' in topic) return topic
+    const topics = await this.#grant(wanted, exchange)
+    if ('status' in topics) return topics
     const leave = takeStream(this.#openStreams, principal)
     if (leave === undefined) {
+      endAll(topics)
       const message = `This caller listens ${MAX_STREAMS} times already. Close a stream first.`
       return errorAnswer(id, { code: JSON_RPC_CODES.internal, message })
     }
@@ -126,7 +147,7 @@ export class ListenStreams {
     const lists = LISTS.filter(({ wish }) => wanted[wish] === true)
     const notifications: JsonObject = {
       ...Object.fromEntries(lists.map(({ wish }) => [wish, true])),
-      ...topic.granted,
+      ...Object.assign({}, ...topics.map(({ granted }) => granted)),
     }
     const acknowledged = { notifications, ...tag }
     channel.send(encodeNotification('notifications/subscriptions/acknowledged', acknowledged), 'question')
@@ -134,19 +155,35 @@ export class ListenStreams {
     const stop = followLists(catalogChanges, principal, lists, (method) =>
       channel.send(encodeNotification(method, tag), 'question'),
     )
-    const stopTopic = topic.follow((method, params) =>
-      channel.send(
-        `{"jsonrpc":"2.0","method":"${method}","params":{${params},${JSON.stringify(tag).slice(1)}}`,
-        'question',
+    const stops = topics.map(({ follow }) =>
+      follow((method, params) =>
+        channel.send(
+          `{"jsonrpc":"2.0","method":"${method}","params":{${params},${JSON.stringify(tag).slice(1)}}`,
+          'question',
+        ),
       ),
     )
     try {
       return (await this.#untilEnd(exchange)) ? this.#end(exchange) : NO_ANSWER
     } finally {
-      stopTopic()
+      for (const end of stops) end()
       stop()
       leave()
     }
+  }
+
+  /** What all topics grant, or the first refusal. */
+  async #grant(wanted: JsonObject, exchange: McpExchange): Promise<Answer | readonly GrantedTopic[]> {
+    const granted: GrantedTopic[] = []
+    for (const topic of this.#topics) {
+      const answer = await topic(wanted, exchange)
+      if ('granted' in answer) granted.push(answer)
+      else {
+        endAll(granted)
+        return answer
+      }
+    }
+    return granted
   }
 
   /** Sends the end to every subscriber (MCP-49). */
@@ -179,6 +216,11 @@ export class ListenStreams {
       if (left?.aborted === true) leave()
     })
   }
+}
+
+/** Gives up what was granted before anything was sent. */
+function endAll(topics: readonly GrantedTopic[]): void {
+  for (const { follow } of topics) follow(() => undefined)()
 }
 
 function serverInfoOf({ options }: McpServices): JsonObject {

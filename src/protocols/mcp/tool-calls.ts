@@ -16,6 +16,7 @@ import {
 } from '#protocols/call-wire'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { type CallMethod, readCall, resolveToolCall, type ToolCallRequest } from './call-params.ts'
+import type { CallNoun } from './codec-entry.ts'
 import {
   type Answer,
   errorAnswer,
@@ -25,6 +26,7 @@ import {
 } from './codec-message.ts'
 import { checkParameterHeaders } from './codec-tool.ts'
 import { type McpExchange, type McpServices, ProgressGate } from './exchange.ts'
+import { messagesFor } from './features/logging.ts'
 import {
   askGuard,
   type CapabilityWatch,
@@ -34,7 +36,6 @@ import {
   urlElicitationRequired,
 } from './questions.ts'
 import {
-  type CallNoun,
   encodeFailure,
   encodeReply,
   MCP_ANSWERS,
@@ -42,6 +43,7 @@ import {
   type ReplyTarget,
   type ResultEnvelopes,
 } from './reply.ts'
+import { readToolName } from './results/read-result.ts'
 import { MultiRoundCalls } from './revision-2026/multi-round-calls.ts'
 import { PendingCall, PendingCalls, type PendingStep } from './revision-2026/pending-calls.ts'
 import { taskMembers } from './tasks/codec-task.ts'
@@ -64,10 +66,10 @@ const TASK_AFTER_MS = 800
 const NOTHING_ELSE = {
   key: undefined,
   progressToken: undefined,
-  traceparent: undefined,
   inputResponses: undefined,
   requestState: undefined,
   asksTask: false,
+  modelBytes: undefined,
 }
 
 /** One `tools/call` whose params are read and whose tool is looked up. */
@@ -107,7 +109,7 @@ export class ToolCalls {
     this.tasks = new TaskRuns({
       ...parts,
       targetOf: (exchange, name, ref) =>
-        this.#targetOf(exchange, { name, key: undefined }, this.#toolOf(exchange, ref)),
+        this.#targetOf(exchange, { name, ...NOTHING_ELSE }, this.#toolOf(exchange, ref)),
     })
   }
 
@@ -127,7 +129,9 @@ export class ToolCalls {
     if (!read.ok) return errorAnswer(id, read.error, { headers: unreadHeaders(read.key) })
     const asked = read.call
     const { served } = asked
-    if (hasStandardHeaders && headers !== undefined && served !== undefined && served.headers.length > 0) {
+    if (served !== undefined) exchange.onFound?.({ noun: method.noun, name: asked.name })
+    const repeatsParameters = hasStandardHeaders && exchange.isNamedInArguments !== true
+    if (repeatsParameters && headers !== undefined && served !== undefined && served.headers.length > 0) {
       const message = checkParameterHeaders(served.headers, asked.input, headers)
       if (message !== undefined)
         return errorAnswer(
@@ -337,20 +341,21 @@ export class ToolCalls {
     { ask, leaving }: { readonly ask?: Elicit; readonly leaving?: CallerDeparture | undefined },
   ): CallRequest {
     const headers = exchange.headers ?? NO_HEADERS
-    const traceparent = asked.traceparent ?? exchange.traceparent
+    const { traceparent, traceExtras } = exchange
     return {
       tool: served?.ref ?? parseToolName(asked.name) ?? { base: NO_TOOL + asked.name, version: LATEST },
       input: asked.input,
       key,
       freshId: callId,
-      traceId: asked.traceparent?.split('-')[1] ?? exchange.traceId,
-      ...(traceparent === undefined ? undefined : { traceparent }),
+      traceId: exchange.traceId,
+      ...(traceparent === undefined ? undefined : { traceparent, traceExtras }),
       protocol: 'mcp',
       ...decodeRequirements(headers),
       ...readCallScope(headers),
       ...readWait({ headers }),
       ...(waitMs === undefined ? undefined : { waitMs }),
       ...(progress === undefined ? undefined : { onProgress: progress.send }),
+      ...messagesFor(exchange),
       ...(ask === undefined ? undefined : { onElicit: ask }),
       ...(exchange.onRecording === undefined ? undefined : { onRecording: exchange.onRecording }),
       leaving,
@@ -359,11 +364,12 @@ export class ToolCalls {
 
   #targetOf(
     exchange: McpExchange,
-    asked: Pick<ToolCallRequest, 'name' | 'key'>,
+    asked: Pick<ToolCallRequest, 'name' | 'key' | 'modelBytes'>,
     tool: Tool | undefined,
     noun: CallNoun = 'tool',
   ): ReplyTarget {
     const { id, revision, principal, headers } = exchange
+    const { options, gateway } = this.#services
     return {
       id,
       noun,
@@ -373,8 +379,10 @@ export class ToolCalls {
       principal,
       envelope: this.#envelopes.of(revision),
       tool,
+      modelBytes: asked.modelBytes ?? tool?.policy.modelBytes ?? options.modelBytes ?? 0,
+      readTool: () => readToolName(this.tables.of(gateway.catalogFor(principal))),
       hasHttp: headers !== undefined,
-      metadataUrl: this.#services.options.metadataUrl?.(),
+      metadataUrl: options.metadataUrl?.(),
     }
   }
 }

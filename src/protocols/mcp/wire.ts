@@ -27,6 +27,8 @@ export function isLegacyRevision(text: JsonValue | undefined): text is LegacyRev
 }
 
 interface RevisionTraits {
+  /** Without a level, the client gets all log messages of its calls; elsewhere none (MCP-87). */
+  readonly logsUnasked: boolean
   /** Results name their kind and the server (MCP-07, MCP-08); lists say how long to cache them (MCP-45). */
   readonly hasResultType: boolean
   /** A call may be answered with questions, and a later request brings the answers (MCP-70). */
@@ -50,6 +52,7 @@ interface RevisionTraits {
 }
 
 const SESSION_TRAITS = {
+  logsUnasked: true,
   hasResultType: false,
   hasRounds: false,
   hasStandardHeaders: false,
@@ -74,6 +77,7 @@ export const TRAITS: Readonly<Record<Revision, RevisionTraits>> = {
     tasks: 'requested',
   },
   [NEW_REVISION]: {
+    logsUnasked: false,
     hasResultType: true,
     hasRounds: true,
     hasStandardHeaders: true,
@@ -114,7 +118,15 @@ export const META = {
   callId: 'collet/callId',
   runId: 'collet/runId',
   contentTrust: 'collet/contentTrust',
+  /** Of a result that is shortened or projected: where the whole is (MCP-180). */
+  shaped: 'collet/shaped',
+  /** Of a request: how many bytes of the result the caller takes at once, 0 for all (MCP-181). */
+  modelBytes: 'collet/modelBytes',
+  /** Of the tool that reads recorded results: it is of use only to the callers of its own server (MCP-182). */
+  readsResults: 'collet/readsResults',
   tool: 'collet/tool',
+  /** The key under which clients of the newest revision get a question of a server with sessions. */
+  questionKey: 'collet/questionKey',
 } as const
 
 /** Capability of the newest revision: a call may be answered with a task (MCP-120). */

@@ -9,7 +9,7 @@ import type { Discovery, Invocation, OfferedTool, Source } from '#sources/kit/so
 import { isWireArray, isWireObject, type McpConnection, textOf } from './connection.ts'
 import { readCredentials } from './credentials.ts'
 import { type DiscoverSetting, listAll, readListing } from './discover.ts'
-import { askCaller, requestCaller } from './elicitation.ts'
+import { askCaller, messageMeta, requestCaller, wantedMessages } from './elicitation.ts'
 import { entryFailure, entryRequest, entryResult } from './entries.ts'
 import {
   errorText,
@@ -24,7 +24,8 @@ import {
 } from './errors.ts'
 import type { Lease } from './pool.ts'
 import { type HeaderParam, headersFor, passedOnMeta } from './read-tool.ts'
-import { createdTask, followTask, TASK_PARAMS } from './tasks.ts'
+import { acceptedResult } from './skills.ts'
+import { createdTask, findKeptTask, followKeptTask, followTask, keepTask, TASK_PARAMS } from './tasks.ts'
 import type { Credentials, HeaderFields } from './transport.ts'
 import { isAt, SessionConnection, sessionLost, type Upstream } from './upstream.ts'
 
@@ -49,6 +50,7 @@ export function createInvoke(setting: CallSetting): Source['invoke'] {
   const { upstream, endpoint } = setting
   /** Bindings that were found to belong to this server. */
   const bound = new WeakSet<JsonObject>()
+  const reread = (): void => upstream.outdated()
   return async (invocation) => {
     const { binding } = invocation
     try {
@@ -56,17 +58,36 @@ export function createInvoke(setting: CallSetting): Source['invoke'] {
         if (!isAt(binding, endpoint)) throw movedAway()
         bound.add(binding)
       }
-      const result = await invoke(setting, invocation)
+      const result = (await changeSubscription(setting, invocation)) ?? (await invoke(setting, invocation))
       upstream.succeeded()
       return binding.entry === undefined
         ? readOutput(result, binding.isStructured === true)
-        : entryResult(result, metaOf(result))
+        : entryResult(acceptedResult(invocation, result, reread), metaOf(result))
     } catch (error) {
       const explained = reportToken(setting, invocation, error)
       if (isToolError(explained)) upstream.failed(explained)
       throw binding.entry === undefined ? explained : entryFailure(explained)
     }
   }
+}
+
+/** Subscriptions outlive their call, so they are not sent like others (MCP-195); `undefined` for any other call. */
+async function changeSubscription(
+  { upstream, endpoint }: CallSetting,
+  { binding, input, context }: Invocation,
+): Promise<JsonObject | undefined> {
+  if (binding.entry !== 'resources' || typeof input.uri !== 'string') return undefined
+  // A subscription ends when its last watcher leaves.
+  if (input.method === 'resources/unsubscribe') return {}
+  if (input.method !== 'resources/subscribe') return undefined
+  const credentials = readCredentials(binding, context)
+  const isShared = endpoint.transport === 'http' && credentials.fingerprint === ''
+  try {
+    await upstream.subscriptions.subscribe(input.uri, { context, credentials, isShared })
+  } catch (error) {
+    throw toCallError(error, context.signal, false)
+  }
+  return {}
 }
 
 async function invoke(setting: CallSetting, invocation: Invocation): Promise<JsonObject> {
@@ -82,6 +103,8 @@ async function invoke(setting: CallSetting, invocation: Invocation): Promise<Jso
       throw sessionLost()
     })
   }
+  const kept = context.resumption?.isRepeated === true ? await findKeptTask(context) : undefined
+  if (kept !== undefined) return await resumeTask(setting, invocation, kept, credentials)
   for (let isAgain = false; ; isAgain = true) {
     const { connection, release } = await leaseFor(upstream, context, credentials)
     try {
@@ -94,6 +117,33 @@ async function invoke(setting: CallSetting, invocation: Invocation): Promise<Jso
       release()
     }
   }
+}
+
+/** An earlier attempt was cut while its server worked on a task. */
+async function resumeTask(
+  setting: CallSetting,
+  { context }: Invocation,
+  taskId: string,
+  credentials: Credentials,
+): Promise<JsonObject> {
+  const { signal } = context
+  const options = { signal, caller: context, credentials }
+  const answer = (questions: AskedBy) => answerAll(questions, { context, setting })
+  const open = () => leaseFor(setting.upstream, context, credentials)
+  try {
+    return await followKeptTask(taskId, context, open, ({ connection }) => ({
+      ...{ connection, context, options, answer },
+    }))
+  } catch (error) {
+    throw afterTask(toCallError(error, signal, true))
+  }
+}
+
+/** The server took the call, so a refused credential must not make it repeatable (rule 9). */
+function afterTask(error: unknown): unknown {
+  if (!isToolError(error) || !isCredentialRefusal(error.cause)) return error
+  const { code, message, developerMessage } = error
+  return fault(code, message, developerMessage === undefined ? {} : { developerMessage })
 }
 
 async function leaseFor(upstream: Upstream, context: ToolContext, credentials: Credentials): Promise<Lease> {
@@ -144,18 +194,22 @@ async function sendCall(
 ): Promise<JsonObject> {
   const { nativeName, input, binding, context } = invocation
   await checkProgram(setting, connection, invocation)
-  const { traceparent } = context
-  const { method, params: asked } = entryRequest(binding, input) ?? {
+  const levelSet = wantedMessages(connection, context, credentials)
+  if (levelSet !== undefined) await levelSet
+  const { method, params: asked } = entryRequest(invocation, connection) ?? {
     method: 'tools/call',
     params: { name: nativeName, arguments: input },
   }
   const params = {
     ...asked,
     ...(binding.task === 'required' && !connection.isModern ? TASK_PARAMS : {}),
-    // Rule 27: derived by us, ignored by servers that do not know it.
     _meta: {
+      // Rule 27: derived by us, ignored by servers that do not know it.
       [META.idempotencyKey]: context.effectKey(),
-      ...(traceparent === undefined ? {} : { traceparent }),
+      // Another Collet sends the whole result, which this one records and shortens for its own callers (MCP-181).
+      [META.modelBytes]: 0,
+      ...context.traceHeaders,
+      ...messageMeta(connection, context),
     },
   }
   const headers = connection.isModern ? headersFor(headerParams(binding), input) : undefined
@@ -216,8 +270,9 @@ async function runRounds(call: ToolCall): Promise<JsonObject> {
     const task = call.method === 'tools/call' ? createdTask(result, connection) : undefined
     if (task !== undefined) {
       const answer = (questions: AskedBy) => answerAll(questions, call)
+      if (call.setting.endpoint.transport === 'http') await keepTask(context, task)
       return await followTask({ connection, context, options, answer }, task).catch((error: unknown) => {
-        throw toCallError(explainLoss(error, connection), signal, true)
+        throw afterTask(toCallError(explainLoss(error, connection), signal, true))
       })
     }
     if (result.resultType !== 'input_required') return result
@@ -251,7 +306,10 @@ function reportProgress(context: ToolContext, { progress, total, message }: Json
 type AskedBy = readonly (readonly [string, JsonValue])[]
 
 /** All at once, under the keys of the server: a caller of the newest revision gets them in one round, as it would directly (MCP-173). */
-async function answerAll(questions: AskedBy, { context, setting }: ToolCall): Promise<JsonObject> {
+async function answerAll(
+  questions: AskedBy,
+  { context, setting }: Pick<ToolCall, 'context' | 'setting'>,
+): Promise<JsonObject> {
   const ask = async ([key, question]: AskedBy[number]): Promise<[string, JsonValue]> => {
     const method = isWireObject(question) ? textOf(question.method) : undefined
     const { params } = isWireObject(question) ? question : {}

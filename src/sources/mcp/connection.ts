@@ -1,10 +1,11 @@
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
-import type { ToolContext } from '#kernel/tool/tool'
+import { MESSAGE_LEVELS, type MessageLevel, type ToolContext } from '#kernel/tool/tool'
 import { META, TASKS_EXTENSION } from '#protocols/mcp/wire'
 import type { UpstreamList } from '#sources/kit/source'
 import { Semaphore } from '#stages/limits/limits'
 import { ConnectionClosed, InvalidResult, NotConnected, RpcError, StreamEnded } from './errors.ts'
+import type { StartRequest } from './operations.ts'
 import {
   CALL_BOUNDS,
   type Credentials,
@@ -42,10 +43,12 @@ export interface RequestOptions {
   readonly caller?: ToolContext
   /** The task that the request asks about: questions that name it go to the same call. */
   readonly taskId?: string
+  /** `traceparent` of the call behind the request; by default that of the caller. */
+  readonly parentSpan?: string | undefined
   /** Receives the parameters of each progress notification. */
   onProgress?(params: JsonObject): void
   /** The server granted the subscription (2026-07-28). */
-  onAcknowledged?(): void
+  onAcknowledged?(params: JsonObject): void
 }
 
 /** Handlers of the messages that a server sends on its own initiative. */
@@ -73,6 +76,8 @@ interface ConnectionOptions {
   /** `asks`: the server has asked a question at some time. */
   readonly traits: { readonly asks: boolean }
   onLost(): void
+  /** Records a request; absent if no telemetry is exported. */
+  startRequest?: StartRequest | undefined
 }
 
 interface PendingRequest extends Delivery {
@@ -91,6 +96,7 @@ const NOTIFICATIONS_A_SECOND = 50
 const OWN_NOTIFICATIONS: ReadonlySet<string> = new Set([
   'notifications/progress',
   'notifications/cancelled',
+  'notifications/message',
   'notifications/subscriptions/acknowledged',
 ])
 /** No cancellation is sent for these. */
@@ -103,7 +109,11 @@ export class McpConnection implements Receiver {
   hasListed = false
   /** How often the server reported that one of its lists changed. */
   listChanges = 0
+  /** The level of log messages that was set in the session (2025-11-25 and earlier). */
+  messageLevel: MessageLevel | undefined
   server: ServerFacts = { capabilities: {}, info: {} }
+  /** The revision that the handshake agreed on. */
+  revision: string | undefined
   readonly #options: ConnectionOptions
   readonly #transport: Transport
   readonly #pending = new Map<number, PendingRequest>()
@@ -111,6 +121,7 @@ export class McpConnection implements Receiver {
   readonly #asked = new Set<JsonValue | undefined>()
   readonly #running: Semaphore
   readonly #closing = new AbortController()
+  readonly #ended = new AbortController()
   #envelope: JsonObject | undefined
   #lastId = 0
   #isOpen = true
@@ -140,6 +151,11 @@ export class McpConnection implements Receiver {
     return this.#isOpen
   }
 
+  /** Aborted when the connection was closed or lost. */
+  get ended(): AbortSignal {
+    return this.#ended.signal
+  }
+
   /** True while calls of callers run over it. */
   get hasCalls(): boolean {
     return this.#callers().length > 0
@@ -162,6 +178,7 @@ export class McpConnection implements Receiver {
 
   /** From now on every request carries the revision and our capabilities (2026-07-28); `undefined` ends that. */
   describeRequests(revision: string | undefined): void {
+    this.revision = revision
     this.#envelope =
       revision === undefined
         ? undefined
@@ -206,7 +223,12 @@ export class McpConnection implements Receiver {
     signal.addEventListener('abort', abandon, { once: true })
     this.#pending.set(id, pending)
     const token = options.onProgress === undefined ? undefined : id
-    const message = { jsonrpc: '2.0', id, method, params: this.#described(params, token) }
+    const started = this.#options.startRequest?.({
+      ...{ id, method, params, revision: this.revision, sessionId: this.#transport.sessionId },
+      parent: options.parentSpan ?? options.caller?.traceparent,
+    })
+    const traced = started?.traceparent === undefined ? params : inTrace(params, started.traceparent)
+    const message = { jsonrpc: '2.0', id, method, params: this.#described(traced, token) }
     this.#transport.send(message, pending).then(
       () => {
         if (this.#transport.kind === 'http' && !pending.isAnswered) answer.reject(new StreamEnded())
@@ -214,7 +236,12 @@ export class McpConnection implements Receiver {
       (error: unknown) => answer.reject(error),
     )
     try {
-      return await answer.promise
+      const result = await answer.promise
+      started?.answered(result)
+      return result
+    } catch (error) {
+      started?.failed(error)
+      throw error
     } finally {
       this.#pending.delete(id)
       signal.removeEventListener('abort', abandon)
@@ -241,6 +268,7 @@ export class McpConnection implements Receiver {
   lost(): void {
     const wasOpen = this.#isOpen
     this.#isOpen = false
+    this.#ended.abort()
     this.#hadOneCall = this.#callers().length === 1
     if (wasOpen) this.#options.onLost()
     this.#settleAll()
@@ -248,6 +276,7 @@ export class McpConnection implements Receiver {
 
   async close(): Promise<void> {
     this.#isOpen = false
+    this.#ended.abort()
     this.#closing.abort(new ConnectionClosed())
     const closing = this.#transport.close()
     this.#settleAll()
@@ -258,7 +287,7 @@ export class McpConnection implements Receiver {
     if (!isWireObject(message) || message.jsonrpc !== '2.0') return 'unreadable'
     const { method, id, params } = message
     if (typeof method === 'string') {
-      if (id === undefined) this.#onNotification(method, isWireObject(params) ? params : {})
+      if (id === undefined) this.#onNotification(method, isWireObject(params) ? params : {}, via)
       else this.#onRequest(message, method, via)
       return 'accepted'
     }
@@ -283,7 +312,7 @@ export class McpConnection implements Receiver {
   }
 
   /** Notifications without a handler cost nothing; the others pass at a bounded rate. */
-  #onNotification(method: string, params: JsonObject): void {
+  #onNotification(method: string, params: JsonObject, via: Delivery | undefined): void {
     const handle = this.#options.handlers.notifications.get(method)
     if ((handle === undefined && !OWN_NOTIFICATIONS.has(method)) || !this.#admits()) return
     const meta = isWireObject(params._meta) ? params._meta : {}
@@ -291,8 +320,10 @@ export class McpConnection implements Receiver {
       if (method === 'notifications/progress')
         this.#pending.get(Number(params.progressToken))?.options.onProgress?.(params)
       else if (method === 'notifications/cancelled') this.#onCancelled(params.requestId)
+      else if (method === 'notifications/message')
+        passMessage(params, this.#callerOfTask(params) ?? this.#callerFor(via))
       else if (method === 'notifications/subscriptions/acknowledged')
-        this.#pending.get(Number(meta[META.subscriptionId]))?.options.onAcknowledged?.()
+        this.#pending.get(Number(meta[META.subscriptionId]))?.options.onAcknowledged?.(params)
       handle?.(params)
     } catch (err) {
       this.#options.log.debug({ err }, 'A notification of the MCP server was not processed')
@@ -416,6 +447,21 @@ function checkedResult(result: JsonValue | undefined, method: string, isModern: 
   if (asksNothing && typeof requestState !== 'string')
     throw new InvalidResult(method, 'input_required without inputRequests and requestState')
   return result
+}
+
+/** The receiver continues the trace at the span of this request, not at that of the call. */
+function inTrace(params: JsonObject, traceparent: string): JsonObject {
+  const meta = isWireObject(params._meta) ? params._meta : undefined
+  return { ...params, _meta: { ...meta, traceparent } }
+}
+
+const MAX_LOGGER_LENGTH = 256
+
+/** A log message that belongs to no single call is dropped, because it could be about another caller's (MCP-191). */
+function passMessage({ level, data, logger }: JsonObject, caller: ToolContext | undefined): void {
+  const known = MESSAGE_LEVELS.find((name) => name === level)
+  if (known === undefined || data === undefined) return
+  caller?.message(known, data, typeof logger === 'string' ? logger.slice(0, MAX_LOGGER_LENGTH) : undefined)
 }
 
 /** For values that came off the wire and so are JSON. */

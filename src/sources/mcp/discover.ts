@@ -3,6 +3,8 @@ import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import type { JsonObject } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import { EventLoopYielder } from '#kernel/base/long-work'
+import { hasSkills } from '#protocols/mcp/codec-skill'
+import { META } from '#protocols/mcp/wire'
 import { isWanted } from '#sources/common/options'
 import { type Discovery, type OfferedTool, type SourceServices, UpstreamLacks } from '#sources/kit/source'
 import { isWireArray, isWireObject, type McpConnection, textOf } from './connection.ts'
@@ -100,12 +102,18 @@ async function readAll(
   for (const definition of written) {
     if (yielder.isDue) await yielder.yieldNow()
     if (typeof definition.name === 'string' && !isWanted(definition.name, options)) continue
+    if (readsResults(definition)) continue
     const read = readTool(definition, options, endpoint)
     if (!read.ok) warnings.push(read.problem)
     else if (tools.has(read.tool.nativeName)) warnings.push(`"${read.tool.nativeName}" is offered twice`)
     else tools.set(read.tool.nativeName, read.tool)
   }
   return [...tools.values()]
+}
+
+/** The tool with which another Collet lets its callers read its records. Ours has records and a tool of its own. */
+function readsResults({ _meta }: JsonObject): boolean {
+  return isWireObject(_meta) && _meta[META.readsResults] === true
 }
 
 /** Rule 32: the origin, or the command and the name and version that the program reports. */
@@ -209,6 +217,7 @@ export async function listAll(connection: McpConnection, signal: AbortSignal): P
     tools: await read('tools', 'tools/list', 'tools'),
     prompts: await readFurther('prompts', 'prompts/list', 'prompts'),
     resourceTemplates: await readFurther('resources', 'resources/templates/list', 'resourceTemplates'),
+    skills: hasSkills(capabilities) ? await readFurther('extensions', 'skills/list', 'skills') : [],
     warnings,
   }
 }

@@ -1,13 +1,16 @@
 import type { Elicitation, ElicitationAnswer } from '#kernel/base/elicitation'
 import { cleanText, type JsonObject, type JsonValue } from '#kernel/base/json'
-import type { ToolContext } from '#kernel/tool/tool'
+import { MESSAGE_LEVELS, type MessageLevel, type ToolContext } from '#kernel/tool/tool'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
+import { META } from '#protocols/mcp/wire'
 import { hiddenCharacter } from '#sources/kit/suspicions'
-import { isWireArray, isWireObject, textOf } from './connection.ts'
+import { isWireArray, isWireObject, type McpConnection, textOf } from './connection.ts'
 import { RpcError } from './errors.ts'
+import type { Credentials } from './transport.ts'
 
 /**
- * Questions of MCP servers to the person behind a call, and the answers in all revisions. Invariant: a question names its
+ * What MCP servers send to the caller behind a call: questions, with their answers in all revisions, and which log messages the
+ * caller wants (MCP-192). Invariant: a question names its
  * source and shows characters that would be hidden, so that it cannot be mistaken for a question from elsewhere.
  */
 
@@ -25,8 +28,15 @@ export async function askCaller(
   const question = readQuestion(params, source)
   if (question === undefined) return { action: 'decline' }
   const schema = question.mode === 'form' && isWireObject(params) ? params.requestedSchema : undefined
-  const named = key !== undefined && KEY.test(key) ? { ...question, key } : question
+  const named = { ...question, ...keyOf(params, key) }
   return toWire(await context.elicit(named), schema)
+}
+
+/** A server of 2026-07-28 names its questions; one with sessions may do so in `_meta` (MCP-173). */
+function keyOf(params: JsonValue | undefined, given: string | undefined): { readonly key?: string } {
+  const meta = isWireObject(params) && isWireObject(params._meta) ? params._meta : {}
+  const key = given ?? textOf(meta[META.questionKey])
+  return key !== undefined && KEY.test(key) ? { key } : {}
 }
 
 const NEEDED = { sampling: 'use its model (sampling)', roots: 'list its folders (roots)' } as const
@@ -46,7 +56,7 @@ export async function requestCaller(
 ): Promise<JsonObject | undefined> {
   const mode = CALLER_REQUESTS.get(method)
   if (mode === undefined) return undefined
-  const keyed = key !== undefined && KEY.test(key) ? { key } : {}
+  const keyed = keyOf(params, key)
   const question = mode === 'roots' ? { mode, ...keyed } : { mode, params: samplingOf(params), ...keyed }
   const answer = await context.elicit(question)
   if (answer.action === 'accept' && answer.content !== undefined) return answer.content
@@ -162,4 +172,37 @@ export class Completions {
     if (waiting.size === 0) this.#waiting.delete(id)
     signal.throwIfAborted()
   }
+}
+
+/** The member of a request's `_meta` that asks a server of 2026-07-28 for messages. */
+export function messageMeta(
+  { isModern }: Pick<McpConnection, 'isModern'>,
+  { messageLevel }: ToolContext,
+): JsonObject {
+  return isModern && messageLevel !== undefined ? { [META.logLevel]: messageLevel } : {}
+}
+
+/**
+ * Sets the level of the session, if it is not low enough for this caller; a connection that several callers share keeps the lowest
+ * level, and each of them gets only what it asked for. Returns at once if there is nothing to set.
+ */
+export function wantedMessages(
+  connection: McpConnection,
+  { messageLevel, signal }: ToolContext,
+  credentials: Credentials,
+): Promise<void> | undefined {
+  const { isModern, server } = connection
+  if (messageLevel === undefined || isModern || server.capabilities.logging === undefined) return undefined
+  const set = connection.messageLevel
+  if (set !== undefined && rankOf(set) <= rankOf(messageLevel)) return undefined
+  connection.messageLevel = messageLevel
+  // A server that refuses the level still takes the call.
+  return connection.request('logging/setLevel', { level: messageLevel }, { signal, credentials }).then(
+    () => undefined,
+    () => undefined,
+  )
+}
+
+function rankOf(level: MessageLevel): number {
+  return MESSAGE_LEVELS.indexOf(level)
 }

@@ -2,17 +2,19 @@ import { fault, isToolError } from '#kernel/base/errors'
 import type { EntryKind } from '#kernel/base/ids'
 import { JSON_BOUNDS, type JsonObject, tooMuchJson } from '#kernel/base/json'
 import { type PolicyDefinition, type ShownContent, ShownValue } from '#kernel/tool/tool'
+import { hasSkills, SKILL_SCHEME } from '#protocols/mcp/codec-skill'
 import { writtenPolicy } from '#sources/common/options'
-import type { OfferedTool } from '#sources/kit/source'
+import type { Invocation, OfferedTool } from '#sources/kit/source'
 import { isWireArray, isWireObject, type McpConnection, textOf } from './connection.ts'
 import { RpcError } from './errors.ts'
 import type { McpOptions } from './options.ts'
 import { requirementsOf } from './read-tool.ts'
+import { SKILL_METHODS, skillRequest, unknownFile, usableSkills } from './skills.ts'
 import type { Endpoint } from './upstream.ts'
 
 /**
- * The entries of an MCP server besides its tools: prompts, templates of resource addresses, its resources and the completion
- * of arguments. Discovery reads them into offered definitions, and a call of one becomes the request of its method.
+ * The entries of an MCP server besides its tools: prompts, templates of resource addresses, its resources, its skills and the
+ * completion of arguments. Discovery reads them into offered definitions, and a call of one becomes the request of its method.
  * Invariant: an entry only reads, so none of them asks for approval.
  */
 
@@ -22,6 +24,7 @@ const METHODS = {
   template: 'resources/read',
   resources: 'resources/list',
   completions: 'completion/complete',
+  skill: 'skills/get',
 } as const satisfies Partial<Record<EntryKind, string>>
 
 type McpEntryKind = keyof typeof METHODS
@@ -42,6 +45,7 @@ const MAX_NAME_LENGTH = 256
 export interface EntryLists {
   readonly prompts: readonly JsonObject[]
   readonly resourceTemplates: readonly JsonObject[]
+  readonly skills: readonly JsonObject[]
 }
 
 interface EntrySetting {
@@ -58,15 +62,19 @@ export function readEntries(
   const offered: OfferedTool[] = []
   for (const prompt of lists.prompts)
     add(offered, warnings, prompt, 'name', (name) => promptOf(name, prompt, setting))
-  for (const template of lists.resourceTemplates)
+  const servesSkills = hasSkills(capabilities)
+  for (const template of lists.resourceTemplates.filter((found) => !servesSkills || !isSkillTemplate(found)))
     add(offered, warnings, template, 'uriTemplate', (uri) => templateOf(uri, template, setting))
   if (capabilities.resources !== undefined)
     offered.push(
       entryOf('resources', 'resources', setting, {
         description: 'Lists and reads the resources of the server.',
         inputSchema: RESOURCES_INPUT,
+        ...(servesSkills ? { definition: { skills: true } } : {}),
       }),
     )
+  for (const [nativeName, skill] of usableSkills(lists.skills, warnings))
+    add(offered, warnings, skill, 'uri', (uri) => skillOf(nativeName, uri, skill, setting))
   if (capabilities.completions !== undefined)
     offered.push(
       entryOf('completions', 'completions', setting, {
@@ -81,7 +89,7 @@ function add(
   offered: OfferedTool[],
   warnings: string[],
   definition: JsonObject,
-  idMember: 'name' | 'uriTemplate',
+  idMember: 'name' | 'uriTemplate' | 'uri',
   read: (id: string) => OfferedTool,
 ): void {
   const id = textOf(definition[idMember])
@@ -130,6 +138,26 @@ function templateOf(uriTemplate: string, definition: JsonObject, setting: EntryS
   })
 }
 
+/** Files of skills are read through their skills, which are pinned. */
+function isSkillTemplate({ uriTemplate }: JsonObject): boolean {
+  return typeof uriTemplate === 'string' && uriTemplate.startsWith(SKILL_SCHEME)
+}
+
+function skillOf(
+  nativeName: string,
+  uri: string,
+  definition: JsonObject,
+  setting: EntrySetting,
+): OfferedTool {
+  const frontmatter = isWireObject(definition.frontmatter) ? definition.frontmatter : {}
+  return entryOf('skill', nativeName, setting, {
+    description: textOf(frontmatter.description) ?? nativeName,
+    inputSchema: SKILL_INPUT,
+    definition,
+    uri,
+  })
+}
+
 function textsOf(definition: JsonObject, name: string) {
   const title = textOf(definition.title)
   return {
@@ -154,6 +182,19 @@ const RESOURCES_INPUT: JsonObject = {
   required: ['method'],
 }
 
+const SKILL_INPUT: JsonObject = {
+  type: 'object',
+  properties: {
+    method: { enum: [...SKILL_METHODS], description: 'What to do.' },
+    uri: {
+      type: 'string',
+      description: 'Address of a file or folder of the skill; by default its SKILL.md.',
+    },
+    cursor: { type: 'string', description: 'Where the next page of a folder begins.' },
+  },
+  required: ['method'],
+}
+
 const COMPLETIONS_INPUT: JsonObject = {
   type: 'object',
   properties: {
@@ -171,6 +212,8 @@ interface EntryParts {
   readonly definition?: JsonObject
   /** The upstream's name for it, where the request names it. */
   readonly name?: string
+  /** Address of a skill. */
+  readonly uri?: string
 }
 
 function entryOf(
@@ -180,7 +223,7 @@ function entryOf(
   parts: EntryParts,
 ): OfferedTool {
   const { options, endpoint } = setting
-  const { definition = {}, name, ...texts } = parts
+  const { definition = {}, name, uri, ...texts } = parts
   const requirements = requirementsOf(options)
   return {
     nativeName,
@@ -192,6 +235,7 @@ function entryOf(
       endpoint: endpoint.pinned,
       entry: kind,
       ...(name === undefined ? {} : { name }),
+      ...(uri === undefined ? {} : { uri }),
       ...(options.authorization === undefined ? {} : { authorization: options.authorization.provider }),
       secretHeaders: options.secretHeaders,
     },
@@ -215,9 +259,10 @@ export function entryPolicy(nativeName: string, options: McpOptions): PolicyDefi
 
 /** The request that a call of an entry sends; `undefined` for a tool. */
 export function entryRequest(
-  binding: JsonObject,
-  input: JsonObject,
+  invocation: Pick<Invocation, 'binding' | 'input' | 'accepted'>,
+  { server: { capabilities } }: Pick<McpConnection, 'server'>,
 ): { readonly method: string; readonly params: JsonObject } | undefined {
+  const { binding, input } = invocation
   switch (binding.entry) {
     case 'prompt':
       return { method: METHODS.prompt, params: { name: binding.name ?? '', arguments: input } }
@@ -227,8 +272,12 @@ export function entryRequest(
       return { method: METHODS.completions, params: input }
     case 'resources': {
       const { method, ...params } = input
+      const uri = textOf(input.uri)
+      if (uri?.startsWith(SKILL_SCHEME) === true && hasSkills(capabilities)) throw unknownFile(uri)
       return { method: String(method), params }
     }
+    case 'skill':
+      return skillRequest(invocation)
     default:
       return undefined
   }

@@ -17,6 +17,7 @@ import {
 import { askCaller, requestCaller } from './elicitation.ts'
 import { errorText, HttpRefusal, InvalidResult, isCredentialRefusal, RpcError } from './errors.ts'
 import { HttpTransport } from './http.ts'
+import { requestObserver } from './operations.ts'
 import type { McpOptions } from './options.ts'
 import { StdioTransport } from './stdio.ts'
 import type { Credentials, Transport } from './transport.ts'
@@ -37,6 +38,7 @@ export interface ConnectionSetting {
   readonly traits: { asks: boolean }
   onListChanged(connection: McpConnection, list: UpstreamList): void
   onElicitationComplete(id: string): void
+  onResourceUpdated(connection: McpConnection, uri: string): void
   onLost(connection: McpConnection, why: string | undefined): void
 }
 
@@ -128,6 +130,7 @@ async function attempt(
     log: services.log,
     callsAtOnce: options.callsAtOnce,
     traits: setting.traits,
+    startRequest: requestObserver(services, setting.key, setting.endpoint),
     onLost: () => {
       if (!isEstablished) return
       setting.onLost(connection, transport instanceof StdioTransport ? transport.ending : undefined)
@@ -178,6 +181,10 @@ function handlersFor(setting: ConnectionSetting, connection: () => McpConnection
         `notifications/${list}/list_changed`,
         () => setting.onListChanged(connection(), list),
       ]),
+      [
+        'notifications/resources/updated',
+        ({ uri }: JsonObject) => setting.onResourceUpdated(connection(), textOf(uri) ?? ''),
+      ],
       [
         'notifications/elicitation/complete',
         ({ elicitationId }: JsonObject) => setting.onElicitationComplete(textOf(elicitationId) ?? ''),
@@ -291,6 +298,7 @@ async function initialize(
   if (!LEGACY_REVISIONS.has(protocolVersion) || typeof protocolVersion !== 'string')
     throw new Error(`The server's protocol revision is not supported: ${String(protocolVersion)}`)
   connection.server = serverFacts(capabilities, serverInfo)
+  connection.revision = protocolVersion
   transport.adoptRevision?.(protocolVersion)
   await connection.notify('notifications/initialized', undefined, { signal })
   transport.listen?.()

@@ -55,6 +55,7 @@ export function createMcpSource(
     renew: () => upstream.renew(),
     discover: (signal) => discover(setting, signal),
     invoke: createInvoke(setting),
+    watchResource: (uri, principal, onUpdated) => upstream.subscriptions.watch(uri, principal, onUpdated),
     sessionOf({ binding }) {
       if (!isStateful || binding.entry !== undefined) return undefined
       return {

@@ -74,18 +74,18 @@ export interface MessageBounds {
 const MIB = 1_048_576
 /** Allowance for the message around a value. */
 const ENVELOPE = { depth: 16, values: 100 }
-const MAX_DEPTH = JSON_BOUNDS.deepest + ENVELOPE.depth
+const MAX_DEPTH = JSON_BOUNDS.maxDepth + ENVELOPE.depth
 
 /** The answer to a call may hold as much as the value of any tool. Transports bound its bytes. */
 export const CALL_BOUNDS: MessageBounds = {
   maxBytes: Number.POSITIVE_INFINITY,
-  json: { deepest: MAX_DEPTH, maxValues: JSON_BOUNDS.maxValues + ENVELOPE.values },
+  json: { maxDepth: MAX_DEPTH, maxValues: JSON_BOUNDS.maxValues + ENVELOPE.values },
 }
 
 /** A page of a list, or the answer of a handshake: parsed in one step, during which other calls wait. */
 export const PAGE_BOUNDS: MessageBounds = {
   maxBytes: 4 * MIB,
-  json: { deepest: MAX_DEPTH, maxValues: 50_000 },
+  json: { maxDepth: MAX_DEPTH, maxValues: 50_000 },
 }
 
 /** Messages of one batch (2025-03-26). */

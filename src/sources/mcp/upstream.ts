@@ -15,6 +15,7 @@ import { errorText, isCredentialRefusal, unreachable } from './errors.ts'
 import { type ConnectionSetting, type Era, openConnection } from './handshake.ts'
 import type { McpOptions } from './options.ts'
 import { ALL_PROCESSES, Backoff, ConnectionPool, type Lease, type ProcessLimit } from './pool.ts'
+import { type Subscriber, Subscriptions } from './subscriptions.ts'
 import type { Credentials } from './transport.ts'
 
 /**
@@ -44,6 +45,7 @@ interface UpstreamOptions {
 
 export class Upstream {
   readonly completions = new Completions()
+  readonly subscriptions: Subscriptions
   readonly #setting: ConnectionSetting
   readonly #pool: ConnectionPool
   readonly #backoff: Backoff
@@ -58,6 +60,11 @@ export class Upstream {
 
   constructor({ key, endpoint, options, services, processes = ALL_PROCESSES, onChange }: UpstreamOptions) {
     this.#onChange = onChange
+    this.subscriptions = new Subscriptions({
+      log: services.log,
+      lease: (subscriber, signal) => this.#leaseFollowing(subscriber, signal),
+      onStale: (connection) => this.refused(connection),
+    })
     this.#backoff = new Backoff(services.clock)
     this.#pool = new ConnectionPool({
       maxConnections: options.maxConnections,
@@ -77,6 +84,7 @@ export class Upstream {
       traits: { asks: false },
       onListChanged: (connection, list) => this.#listChanged(connection, list),
       onElicitationComplete: (id) => this.completions.complete(id),
+      onResourceUpdated: (connection, uri) => this.subscriptions.updated(connection, uri),
       onLost: (connection, why) => this.#lost(connection, why),
     }
   }
@@ -89,7 +97,7 @@ export class Upstream {
   async common(signal: AbortSignal): Promise<Lease> {
     const credentials = await this.#listingCredentials()
     // A token was renewed: the connection that has the old one ends with its calls.
-    if (credentials.fingerprint !== this.#listing.fingerprint) this.#pool.retireAll((key) => key === COMMON)
+    if (credentials.fingerprint !== this.#listing.fingerprint) this.#retireAll((key) => key === COMMON)
     this.#listing = credentials
     return await this.#lease(COMMON, credentials, signal, true)
   }
@@ -103,6 +111,13 @@ export class Upstream {
     if (isShared === false || credentials.fingerprint !== '')
       return this.#lease(ownKey(context, credentials), credentials, signal)
     return this.#leaseFirst(context, credentials)
+  }
+
+  /** Where a subscription lives: at a server over HTTP all callers without credentials share one connection. */
+  #leaseFollowing({ context, credentials }: Subscriber, signal: AbortSignal): MaybePromise<Lease> {
+    if (this.#setting.endpoint.transport === 'stdio' || credentials.fingerprint !== '')
+      return this.#lease(ownKey(context, credentials), credentials, signal)
+    return this.#lease(COMMON, this.#listing, signal)
   }
 
   /** The first connection shows whether the server keeps state per connection. */
@@ -128,6 +143,7 @@ export class Upstream {
   refused(connection: McpConnection): void {
     if (connection.isModern) this.#knownEra = undefined
     this.#pool.retire(connection)
+    this.subscriptions.leave(connection)
   }
 
   retire(connection: McpConnection): void {
@@ -159,14 +175,14 @@ export class Upstream {
 
   /** A program offers other tools than it listed before: the next listing starts a new process. */
   changed(): void {
-    this.#pool.retireAll((key) => key === COMMON)
+    this.#retireAll((key) => key === COMMON)
     this.#onChange()
   }
 
   /** Drops connections and the known era; sessions keep their connections. */
   renew(): void {
     this.#knownEra = undefined
-    this.#pool.retireAll((key) => !key.startsWith(SESSION))
+    this.#retireAll((key) => !key.startsWith(SESSION))
   }
 
   /** A call failed; its effect on the health is small, because the loss of a connection has reported more. */
@@ -178,8 +194,14 @@ export class Upstream {
 
   async close(): Promise<void> {
     this.#isClosed = true
+    await this.subscriptions.close()
     clearTimeout(this.#restart)
     await this.#pool.close()
+  }
+
+  #retireAll(isSelected: (key: string) => boolean): void {
+    this.#pool.retireAll(isSelected)
+    this.subscriptions.leave()
   }
 
   async #listingCredentials(): Promise<Credentials> {

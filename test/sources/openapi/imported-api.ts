@@ -104,6 +104,7 @@ function contextOf({ secrets = {}, tokens = {}, signal = SIGNAL }: CallOptions):
     fetch: () => Promise.reject(new Error('a source uses its own way out')),
     log: SILENT_LOGGER,
     progress: () => undefined,
+    message: () => undefined,
     elicit: async () => ({ action: 'decline' }),
     effectKey: (ordinal = 0) => `effect-key-${ordinal}`,
     session: undefined,

@@ -4,13 +4,16 @@ import type { Principal } from '#kernel/base/principal'
 import type { Catalog } from '#kernel/tool/catalog'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { type Answer, errorAnswer, resultAnswer } from '#protocols/mcp/codec-message'
-import { innerUri, outerUri } from '#protocols/mcp/codec-tool'
+import { outerUri } from '#protocols/mcp/codec-tool'
 import type { McpExchange, McpFeature, McpServices } from '#protocols/mcp/exchange'
-import { listMethod } from '#protocols/mcp/lists'
+import { listMethod, withOwnItems } from '#protocols/mcp/lists'
 import type { ResultEnvelopes } from '#protocols/mcp/reply'
+import type { ReadResults } from '#protocols/mcp/results/read-result'
 import type { ToolCalls } from '#protocols/mcp/tool-calls'
 import { ALL_REVISIONS, MCP_CODES, type Revision, TRAITS } from '#protocols/mcp/wire'
 import { type EntryTables, listedEntry, type ServedEntry } from './entry-tables.ts'
+import { findOwners } from './resource-owners.ts'
+import type { SkillAddress, SkillTables } from './skills.ts'
 
 /*
  * Resources: `resources/list`, `resources/templates/list` and `resources/read` (MCP-113 to MCP-116).
@@ -24,21 +27,27 @@ const CACHING = { ttlMs: 5_000, cacheScope: 'private' } as const
 interface ResourceParts {
   readonly calls: ToolCalls
   readonly tables: EntryTables
+  readonly skills: SkillTables
+  readonly results: ReadResults
 }
 
 export function resourceFeature(
   services: McpServices,
   envelopes: ResultEnvelopes,
-  { calls, tables }: ResourceParts,
+  parts: ResourceParts,
 ): McpFeature {
-  const resources = new Resources(services, envelopes, { calls, tables })
+  const { tables, results } = parts
+  const resources = new Resources(services, envelopes, parts)
   const templates = {
     member: 'resourceTemplates',
     itemsOf: (catalog: Catalog, revision: Revision) =>
-      [...tables.of(catalog, 'template').values()].map((served) => listedEntry(served, {}, revision)),
+      withOwnItems(
+        [...tables.of(catalog, 'template').values()].map((served) => listedEntry(served, {}, revision)),
+        results.listedTemplate(catalog),
+      ),
   } as const
   return {
-    capabilities: { resources: { listChanged: true } },
+    capabilities: { resources: { listChanged: true, subscribe: true } },
     methods: [
       ['resources/list', ALL_REVISIONS, (params, exchange) => resources.list(params, exchange)],
       ['resources/templates/list', ALL_REVISIONS, listMethod(services, envelopes, templates)],
@@ -52,12 +61,17 @@ class Resources {
   readonly #envelopes: ResultEnvelopes
   readonly #calls: ToolCalls
   readonly #tables: EntryTables
+  readonly #skills: SkillTables
+  readonly #results: ReadResults
 
-  constructor(services: McpServices, envelopes: ResultEnvelopes, { calls, tables }: ResourceParts) {
+  constructor(services: McpServices, envelopes: ResultEnvelopes, parts: ResourceParts) {
+    const { calls, tables, skills, results } = parts
     this.#services = services
     this.#envelopes = envelopes
     this.#calls = calls
     this.#tables = tables
+    this.#skills = skills
+    this.#results = results
   }
 
   /** The first pages of all sources together; the cursor says where the lists of some go on (MCP-113). */
@@ -75,22 +89,27 @@ class Resources {
     const pages = await Promise.all(
       sources.map(async (source) => {
         const { toolkit } = source.tool.parts
+        const servesSkills = source.entry.definition.skills === true
         const page = await this.#page(
           source,
           cursors === 'start' ? undefined : cursors.get(toolkit),
           exchange,
         )
-        return { toolkit, ...page }
+        return { toolkit, servesSkills, ...page }
       }),
     )
     const own = cursors === 'start' ? [...this.#tables.of(catalog, 'resource').values()] : []
     const listed = [
       ...own.map((served) => listedEntry(served, {}, revision).json),
-      ...pages.flatMap(({ items, toolkit }) =>
-        items.map((item) => {
+      ...(cursors === 'start' ? this.#skills.ownResources(catalog) : []).map((item) => JSON.stringify(item)),
+      ...pages.flatMap(({ items, toolkit, servesSkills }) =>
+        items.flatMap((item) => {
           const shown = withoutNews(item, revision)
-          if (catalog.hasNativeNames || typeof item.uri !== 'string') return JSON.stringify(shown)
-          return JSON.stringify({ ...shown, uri: outerUri(toolkit, item.uri) })
+          if (typeof item.uri !== 'string') return JSON.stringify(shown)
+          const known = servesSkills ? this.#skills.listedUri(catalog, toolkit, item.uri) : item.uri
+          if (known === undefined) return []
+          const uri = catalog.hasNativeNames ? known : outerUri(toolkit, known)
+          return JSON.stringify({ ...shown, uri })
         }),
       ),
     ]
@@ -120,42 +139,35 @@ class Resources {
 
   /** Reads from the entry that has the address; if several sources may have it, from the first that does (MCP-115). */
   async read(params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> {
-    const { id, principal, revision } = exchange
+    const { id, principal } = exchange
     const uri = isJsonObject(params) ? params.uri : undefined
     if (typeof uri !== 'string')
       return errorAnswer(id, { code: JSON_RPC_CODES.badParams, message: 'params.uri must be an address.' })
+    const recorded = await this.#results.resource(uri, exchange)
+    if (recorded !== undefined) return recorded
     const catalog = this.#services.gateway.catalogFor(principal)
-    const page = catalog.hasNativeNames ? undefined : innerUri(uri)
-    const owners =
-      page?.toolkit === undefined ? this.#ownersOf(uri, catalog) : this.#pagesOf(page.toolkit, catalog)
+    const skill = this.#skills.find(catalog, uri)
+    if (skill !== undefined) return await this.#readSkillFile(skill, params, exchange)
+    const { owners, nativeUri } = findOwners(uri, catalog, this.#tables)
     for (const owner of owners) {
-      const input =
-        owner.entry.kind === 'resources' ? { method: 'resources/read', uri: page?.uri ?? uri } : { uri }
+      const input = owner.entry.kind === 'resources' ? { method: 'resources/read', uri: nativeUri } : { uri }
       const method = { noun: 'resource', resolve: () => ({ name: uri, input, served: owner }) } as const
       const answer = await this.#calls.call(method, params, exchange)
       if (!isUnknown(answer)) return answer
     }
-    const { resourceUnknownCode: code } = TRAITS[revision]
-    return errorAnswer(id, { code, message: `Unknown resource: ${uri}`, data: { uri } })
+    return unknownResource(uri, exchange)
   }
 
-  /** The source of an app's page; its address names the source (MCP-146). */
-  #pagesOf(toolkit: string, catalog: Catalog): readonly ServedEntry[] {
-    const sources = [...this.#tables.of(catalog, 'resources').values()]
-    return sources.filter(({ tool }) => tool.parts.toolkit === toolkit)
-  }
-
-  /** Entries that may have an address, the likeliest first. */
-  #ownersOf(uri: string, catalog: Catalog): readonly ServedEntry[] {
-    const own = [...this.#tables.of(catalog, 'resource').values()].filter(
-      ({ entry }) => entry.definition.uri === uri,
-    )
-    const templates = [...this.#tables.of(catalog, 'template').values()]
-      .map((served) => ({ served, matcher: templateMatcher(String(served.entry.definition.uriTemplate)) }))
-      .filter(({ served, matcher }) => served.entry.hasAddress?.(uri) ?? matcher.matches(uri))
-      .sort((left, right) => right.matcher.literals - left.matcher.literals)
-      .map(({ served }) => served)
-    return [...own, ...templates, ...this.#tables.of(catalog, 'resources').values()]
+  /** A file of a skill is read from its skill only, which checks its digest (MCP-183). */
+  async #readSkillFile(
+    { served, inner, uri }: SkillAddress,
+    params: JsonValue | undefined,
+    exchange: McpExchange,
+  ): Promise<Answer> {
+    const input = { method: 'resources/read', uri: inner }
+    const resolve = () => ({ name: uri, input, served })
+    const answer = await this.#calls.call({ noun: 'resource', resolve }, params, exchange)
+    return isUnknown(answer) ? unknownResource(uri, exchange) : answer
   }
 
   #cursor(further: ReadonlyMap<string, string>, principal: Principal): string {
@@ -179,6 +191,11 @@ class Resources {
   }
 }
 
+function unknownResource(uri: string, { id, revision }: McpExchange): Answer {
+  const { resourceUnknownCode: code } = TRAITS[revision]
+  return errorAnswer(id, { code, message: `Unknown resource: ${uri}`, data: { uri } })
+}
+
 const UNKNOWN_CODES: ReadonlySet<number> = new Set([MCP_CODES.resourceNotFound, JSON_RPC_CODES.badParams])
 
 /** True for the error of an upstream that has no such resource: another source may have it. */
@@ -194,43 +211,4 @@ function withoutNews(item: JsonObject, revision: Revision): JsonObject {
   if (TRAITS[revision].hasIcons || item.icons === undefined) return item
   const { icons: _icons, ...rest } = item
   return rest
-}
-
-/** Finds out whether an address may come from a URI template (RFC 6570); the server that offers the template expands and checks it. */
-interface TemplateMatcher {
-  matches(uri: string): boolean
-  /** Characters outside of expressions: of two templates that match, the one with more is the likelier. */
-  readonly literals: number
-}
-
-const known = new Map<string, TemplateMatcher>()
-const MAX_KNOWN = 10_000
-
-function templateMatcher(template: string): TemplateMatcher {
-  const found = known.get(template)
-  if (found !== undefined) return found
-  const made = makeMatcher(template)
-  if (known.size >= MAX_KNOWN) known.clear()
-  known.set(template, made)
-  return made
-}
-
-/** The texts around the expressions must occur in their order, from the beginning to the end: no pattern, so never slow. */
-function makeMatcher(template: string): TemplateMatcher {
-  const [first = '', ...rest] = template.split(/\{[^{}]*\}/)
-  const last = rest.pop()
-  return {
-    literals: template.replaceAll(/\{[^{}]*\}/g, '').length,
-    matches(uri) {
-      if (last === undefined) return uri === first
-      if (!uri.startsWith(first)) return false
-      let at = first.length
-      for (const text of rest) {
-        const found = uri.indexOf(text, at)
-        if (found === -1) return false
-        at = found + text.length
-      }
-      return uri.length - last.length >= at && uri.endsWith(last)
-    },
-  }
 }

@@ -26,6 +26,7 @@ import {
   toReply,
 } from '#protocols/mcp/http'
 import type { Methods } from '#protocols/mcp/methods'
+import { observeRequest } from '#protocols/mcp/operations'
 import { ChangeStreams, MAX_STREAMS } from '#protocols/mcp/streams'
 import {
   HEADERS,
@@ -51,6 +52,7 @@ export function openSessionRevisions(methods: Methods): SessionRevisions {
     running: new RunningRequests({ callers, clock, log }),
     streams: new ChangeStreams(gateway.catalogChanges, methods.openStreams),
   }
+  methods.subscriptions.deliver = (sessionId, json) => parts.streams.send(sessionId, json)
   return {
     routes(path) {
       const shared = { path, access: 'authenticated', body: 'never', refuse: refuseMessage } as const
@@ -84,18 +86,38 @@ async function handleGet(request: HttpRequest, parts: SessionParts): Promise<Htt
   if (!readAccept(request.headers).stream)
     return refuseSession(406, 'This stream is text/event-stream; accept it.')
   const { principal } = request
-  const isOpen = async (): Promise<boolean> =>
-    (await parts.sessions.find(principal, session.id)) !== undefined
-  const body = parts.streams.open(principal, session.id, isOpen)
+  const { subscriptions, services } = parts.methods
+  const body = parts.streams.open(principal, session.id, {
+    isOpen: async () => (await parts.sessions.find(principal, session.id)) !== undefined,
+    onOpened: () => {
+      subscriptions
+        .streamOpened(session.id, streamExchange(request, session))
+        .catch((err: unknown) => services.log.warn({ err }, 'subscriptions of an MCP session did not go on'))
+    },
+    onClosed: () => subscriptions.streamClosed(session.id),
+  })
   if (body === undefined)
     return refuseSession(429, `This caller listens ${MAX_STREAMS} times already. Close a stream first.`)
   return { status: 200, headers: STREAM_HEADERS, body }
+}
+
+/** Subscriptions that go on with a stream are made with the credentials of its request. */
+function streamExchange(
+  { principal, headers, traceId, traceparent }: HttpRequest,
+  { revision, capabilities, logLevel }: ClientSession,
+): McpExchange {
+  return {
+    ...{ id: '', principal, headers, traceId, traceparent, revision, capabilities, logLevel },
+    channel: { canSend: false, send: () => undefined },
+    leaving: undefined,
+  }
 }
 
 async function handleDelete(request: HttpRequest, parts: SessionParts): Promise<HttpReply> {
   const session = await findStreamSession(request, parts)
   if ('status' in session) return session
   await parts.sessions.end(request.principal, session.id)
+  parts.methods.subscriptions.ended(session.id)
   parts.streams.end(session.id)
   return { status: 204, headers: {}, body: undefined }
 }
@@ -137,36 +159,64 @@ function refuseSession(
 
 /** MCP row 17. A second `initialize` in a session is refused (MCP-23). */
 async function initialize(
-  { request: { headers, principal }, message: { id, params } }: PostedMessage<RequestMessage>,
+  posted: PostedMessage<RequestMessage>,
   { methods, sessions }: SessionParts,
 ): Promise<HttpReply> {
+  const { request, message } = posted
+  const { operations } = methods.services
+  const { trace, ...exchange } = exchangeOf(request, message)
+  const open = () => openSession(posted, { methods, sessions })
+  if (operations === undefined || trace === undefined) return toReply(await open())
+  const observed = { ...exchange, method: message.method, trace, revision: undefined, isKnown: true }
+  return toReply(await observeRequest(operations, observed, open))
+}
+
+async function openSession(
+  { request: { headers, principal }, message: { id, params } }: PostedMessage<RequestMessage>,
+  { methods, sessions }: Pick<SessionParts, 'methods' | 'sessions'>,
+): Promise<Answer> {
   const known = headerOf(headers, HEADERS.session)
   if (known !== undefined && (await sessions.find(principal, known)) !== undefined)
-    return refusal({ code: JSON_RPC_CODES.badRequest, message: 'This session is initialized already.' }, id)
+    return errorAnswer(
+      id,
+      { code: JSON_RPC_CODES.badRequest, message: 'This session is initialized already.' },
+      { status: 400 },
+    )
   const read = readInitialize(params)
-  if (!read.ok) return toReply(errorAnswer(id, read.error))
+  if (!read.ok) return errorAnswer(id, read.error)
   // A session counts against the rate limit as a call does.
   await methods.services.gateway.admit(principal)
   const session = await sessions.open(principal, read.revision, read.capabilities)
-  return toReply(resultAnswer(id, methods.initializeResult(read.revision), { [HEADERS.session]: session.id }))
+  return resultAnswer(id, methods.initializeResult(read.revision), { [HEADERS.session]: session.id })
 }
+
+/** Requests that make a call; the others are answered at once (MCP-85). */
+const CANCELLABLE: ReadonlySet<string> = new Set([
+  'tools/call',
+  'prompts/get',
+  'resources/read',
+  'completion/complete',
+])
 
 async function answerInSession(
   posted: PostedMessage<RequestMessage>,
   accepted: Accepted,
-  { methods, sessions, running }: SessionParts,
+  { methods, sessions, running, streams }: SessionParts,
 ): Promise<HttpReply> {
   const { request, message } = posted
   const session = await findSession(posted, sessions)
   if ('status' in session) return session
   const { tenant } = request.principal
   const address = { tenant, session: session.id, requestId: JSON.stringify(message.id) }
-  const started = message.method === 'tools/call' ? running.begin(address) : undefined
+  const started = CANCELLABLE.has(message.method) ? running.begin(address) : undefined
   const channel = new HttpChannel(accepted)
   const exchange: McpExchange = {
     ...exchangeOf(request, message),
     revision: session.revision,
     capabilities: session.capabilities,
+    logLevel: session.logLevel,
+    session: { id: session.id, hasStream: streams.has(session.id) },
+    setLogLevel: (level) => sessions.setLogLevel(request.principal, session, level),
     channel,
     // A client that disconnects does not cancel the call (MCP-28).
     leaving: undefined,

@@ -5,8 +5,14 @@ import { fault } from '#kernel/base/errors'
 import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
+import type { MessageLevel } from '#kernel/tool/tool'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
-import { capabilitiesFromJson, capabilitiesToJson, readCapabilities } from '#protocols/mcp/codec-message'
+import {
+  capabilitiesFromJson,
+  capabilitiesToJson,
+  isMessageLevel,
+  readCapabilities,
+} from '#protocols/mcp/codec-message'
 import {
   type ClientCapabilities,
   isLegacyRevision,
@@ -152,6 +158,8 @@ export interface ClientSession {
   readonly id: string
   readonly revision: LegacyRevision
   readonly capabilities: ClientCapabilities
+  /** Absent if the client named none. */
+  readonly logLevel: MessageLevel | undefined
 }
 
 interface CachedSession {
@@ -187,7 +195,8 @@ export class ClientSessions {
       touchedAtMs: nowMs,
     }
     const room = { max: MAX_PER_PRINCIPAL, idleBeforeMs: nowMs - IDLE_MS }
-    if (await this.#callers.openSession(session, room)) return { id, revision, capabilities }
+    if (await this.#callers.openSession(session, room))
+      return { id, revision, capabilities, logLevel: undefined }
     throw fault(
       'rate_limited',
       `You have ${MAX_PER_PRINCIPAL} open MCP sessions, all in use. End one (DELETE with its Mcp-Session-Id), or leave one alone for ${IDLE_MS / 60_000} minutes.`,
@@ -211,6 +220,14 @@ export class ClientSessions {
     return found.principal === principal.id ? session : undefined
   }
 
+  /** Requests of the session that other processes serve follow within a second. */
+  async setLogLevel(principal: Principal, session: ClientSession, logLevel: MessageLevel): Promise<void> {
+    const { id, revision, capabilities } = session
+    const agreed = { revision, capabilities: capabilitiesToJson(capabilities), logLevel }
+    await this.#callers.agreeAnew(principal.tenant, id, agreed)
+    this.#cached.delete(sessionKey(principal, id))
+  }
+
   async end(principal: Principal, id: string): Promise<boolean> {
     if ((await this.find(principal, id)) === undefined) return false
     this.#cached.delete(sessionKey(principal, id))
@@ -221,7 +238,11 @@ export class ClientSessions {
 function sessionOf({ id, agreed }: CallerSession): ClientSession | undefined {
   const { revision, capabilities } = agreed
   if (!isLegacyRevision(revision)) return undefined
-  return { id, revision, capabilities: capabilitiesFromJson(capabilities) }
+  const { logLevel } = agreed
+  return {
+    ...{ id, revision, capabilities: capabilitiesFromJson(capabilities) },
+    logLevel: isMessageLevel(logLevel) ? logLevel : undefined,
+  }
 }
 
 function sessionKey({ tenant }: Principal, id: string): string {

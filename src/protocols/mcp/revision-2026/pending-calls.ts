@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { JsonObject } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
 import type { CallReply } from '#kernel/call/call'
@@ -11,6 +11,9 @@ import { type AskKeyed, fitsQuestion, type OpenedQuestion, type Questions } from
  * `tool-calls.ts` starts them, `multi-round-calls.ts` and `tasks/` find them again.
  * Invariant: only one request at a time waits for the next step of a call.
  */
+
+/** Within this time of a question, the next one counts as asked at once. */
+const GATHER_MS = 20
 
 export type PendingStep =
   | { readonly kind: 'asks'; readonly questions: readonly OpenedQuestion[] }
@@ -131,6 +134,13 @@ export class PendingCall {
     }
   }
 
+  async #gather(): Promise<void> {
+    for (let count = 0; count < this.#open.size && !this.#isDone; ) {
+      count = this.#open.size
+      await pause(GATHER_MS)
+    }
+  }
+
   async #step(isLate: () => boolean): Promise<PendingStep> {
     for (;;) {
       if (!this.#isDone && this.#open.size === 0 && !isLate()) {
@@ -139,8 +149,8 @@ export class PendingCall {
         })
         this.#wake = undefined
       }
-      // Questions that are asked in one turn are sent together.
-      if (!this.#isDone) await nextTurn()
+      // Questions that are asked at once are sent together; those of a server with sessions arrive one by one.
+      if (!this.#isDone && this.#open.size > 0) await this.#gather()
       if (this.#isDone && this.#done !== undefined) return { kind: 'done', reply: await this.#done }
       if (this.#open.size > 0) return { kind: 'asks', questions: this.openQuestions }
       if (isLate()) return { kind: 'late' }

@@ -1,0 +1,29 @@
+import type { EntryKind } from '#kernel/base/ids'
+import type { Principal } from '#kernel/base/principal'
+
+/**
+ * Announcements that the catalog changed, from the code that replaces tools to the streams that clients have open.
+ * Invariant: a caller hears only of changes of what it sees (rule 2).
+ */
+
+/** Whether a principal's own catalog changed. Changes to hidden tools are not reported to a caller (rule 2). */
+type IsAffected = (principal: Principal, kind?: EntryKind) => boolean
+
+type CatalogListener = (isAffected: IsAffected) => void
+
+/** Notifies open streams that tools were added, removed or changed. Code that replaces tools calls `notify` afterwards. */
+export class CatalogChanges {
+  readonly #listeners = new Set<CatalogListener>()
+
+  notify(isAffected: IsAffected = () => true): void {
+    for (const listener of [...this.#listeners]) listener(isAffected)
+  }
+
+  /** Returns a function that stops listening. */
+  listen(listener: CatalogListener): () => void {
+    this.#listeners.add(listener)
+    return () => {
+      this.#listeners.delete(listener)
+    }
+  }
+}

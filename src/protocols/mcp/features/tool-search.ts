@@ -1,0 +1,163 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
+import type { Catalog } from '#kernel/tool/catalog'
+import { selects } from '#kernel/tool/toolsets'
+import { type Answer, resultAnswer } from '#protocols/mcp/codec-message'
+import { toWireTool } from '#protocols/mcp/codec-tool'
+import type { McpExchange, McpMethod, McpServices } from '#protocols/mcp/exchange'
+import type { ListedItem } from '#protocols/mcp/lists'
+import type { ResultEnvelopes } from '#protocols/mcp/reply'
+import { listedTool } from '#protocols/mcp/results/listed-tool'
+import type { ToolTables } from '#protocols/mcp/tool-tables'
+import { type Revision, TRAITS } from '#protocols/mcp/wire'
+import {
+  CALL_TOOL,
+  DESCRIBE_TOOLS,
+  describeSearch,
+  MAX_DESCRIBED,
+  metaTools,
+  SEARCH_TOOLS,
+} from '#search/for-models'
+import { MAX_FOUND } from '#search/tool-search'
+
+/*
+ * How clients get to know tools: the whole list, or a search. In search mode the list has `search_tools`, `describe_tools`,
+ * `call_tool` and the favourites; every other tool can still be called by its own name.
+ * Invariant: `call_tool` is replaced by the call that it names before anything else reads the request, so that limits, approvals,
+ * questions, tasks and the journal see the tool itself.
+ */
+
+export interface Discovery {
+  /** The items of `tools/list`. */
+  listed(catalog: Catalog, revision: Revision, showsApps: boolean): readonly ListedItem[]
+  /** `tools/call`. */
+  readonly call: McpMethod
+}
+
+export function openDiscovery(
+  services: McpServices,
+  envelopes: ResultEnvelopes,
+  calls: { readonly tables: ToolTables; readonly call: McpMethod },
+): Discovery {
+  const { options, search, gateway } = services
+  const isSearched = ({ shown }: Catalog): boolean =>
+    search !== undefined && (shown.discovery ?? options.discovery) === 'search'
+
+  const listed = (catalog: Catalog, revision: Revision, showsApps: boolean): readonly ListedItem[] => {
+    const favourites = catalog.shown.favourites ?? options.favourites ?? []
+    const shown = [...calls.tables.of(catalog).values()].filter(({ tool }) => {
+      if (tool.entry !== undefined) return showsApps
+      return !isSearched(catalog) || favourites.some((selector) => selects(selector, tool))
+    })
+    const items = shown.map((served) => listedTool(served, { catalog, revision, options }))
+    if (!isSearched(catalog)) return items
+    const own = metaTools(catalog).map((tool) => ({
+      name: tool.name,
+      json: JSON.stringify(wireMeta(tool, revision)),
+    }))
+    const names = new Set(own.map(({ name }) => name))
+    return [...own, ...items.filter(({ name }) => !names.has(name))].sort((left, right) =>
+      left.name < right.name ? -1 : 1,
+    )
+  }
+
+  const findTools = async (input: JsonObject, exchange: McpExchange): Promise<Told> => {
+    const { query, limit } = input
+    if (typeof query !== 'string' || query.trim() === '')
+      return wrong('query must be a text that says what to do.')
+    const isLimit = typeof limit === 'number' && Number.isInteger(limit) && limit >= 1 && limit <= MAX_FOUND
+    if (limit !== undefined && !isLimit) return wrong(`limit must be a whole number from 1 to ${MAX_FOUND}.`)
+    const catalog = gateway.catalogFor(exchange.principal)
+    const result = await search?.find(exchange.principal, query, isLimit ? limit : undefined)
+    const nameOf = namesIn(catalog)
+    return { text: describeSearch(query, result ?? { found: [], families: [] }, nameOf) }
+  }
+
+  const namesIn = (catalog: Catalog) => {
+    const names = new Map([...calls.tables.of(catalog)].map(([name, { tool }]) => [tool, name]))
+    return (tool: Parameters<typeof names.get>[0]): string => names.get(tool) ?? tool.name
+  }
+
+  const describeTools = async (
+    { names }: JsonObject,
+    { principal, revision }: McpExchange,
+  ): Promise<Told> => {
+    const list: readonly JsonValue[] = Array.isArray(names) ? names : []
+    const wanted = list.filter((name) => typeof name === 'string')
+    if (wanted.length === 0 || wanted.length > MAX_DESCRIBED || wanted.length < list.length)
+      return wrong(`names must be a list of 1 to ${MAX_DESCRIBED} names of tools.`)
+    const catalog = gateway.catalogFor(principal)
+    const described = wanted.map((name) => {
+      const served = calls.tables.find(catalog, name)
+      if (served === undefined || served.tool.entry !== undefined)
+        return { name, error: `There is no such tool. Find tools with ${SEARCH_TOOLS}.` }
+      const { _meta, execution, icons, ...wire } = toWireTool(
+        served.tool,
+        name,
+        revision,
+        catalog.hasNativeNames,
+      )
+      return wire
+    })
+    return { text: described.map((tool) => JSON.stringify(tool)).join('\n') }
+  }
+
+  return {
+    listed,
+    async call(params, exchange) {
+      const catalog = gateway.catalogFor(exchange.principal)
+      if (!isJsonObject(params) || !isSearched(catalog)) return await calls.call(params, exchange)
+      const input = params.arguments ?? {}
+      const asked = isJsonObject(input) ? input : {}
+      const tell = async (made: Promise<Told>): Promise<Answer> => {
+        await gateway.admit(exchange.principal)
+        return told(await made, exchange)
+      }
+      if (params.name === SEARCH_TOOLS) return await tell(findTools(asked, exchange))
+      if (params.name === DESCRIBE_TOOLS) return await tell(describeTools(asked, exchange))
+      if (params.name !== CALL_TOOL) return await calls.call(params, exchange)
+      const named = namedCall(params, asked)
+      if (typeof named === 'string') return told(wrong(named), exchange)
+      const { name } = named
+      // Models do not reach the tools of pages (MCP-147): the name is looked up as one that no tool has.
+      const isForApps = calls.tables.find(catalog, name)?.tool.entry !== undefined
+      const rewritten = isForApps ? { ...named, name: `/${name}` } : named
+      return await calls.call(rewritten, { ...exchange, isNamedInArguments: true })
+    },
+  }
+
+  function told({ text, isError }: Told, { id, revision }: McpExchange): Answer {
+    const failed = isError === true ? ',"isError":true' : ''
+    const members = `"content":${JSON.stringify([{ type: 'text', text }])}${failed}`
+    return resultAnswer(id, envelopes.of(revision).complete(members))
+  }
+}
+
+interface Told {
+  readonly text: string
+  readonly isError?: true
+}
+
+function wrong(text: string): Told {
+  return { text, isError: true }
+}
+
+/** The request that the arguments of `call_tool` stand for; a text if they are invalid. Some models send the inner arguments as text. */
+function namedCall(params: JsonObject, { name, arguments: given = {} }: JsonObject) {
+  if (typeof name !== 'string' || name === '') return 'name must be the name of a tool.'
+  const input = typeof given === 'string' ? parsed(given) : given
+  if (!isJsonObject(input)) return 'arguments must be an object with the parameters of the tool.'
+  return { ...params, name, arguments: input }
+}
+
+function parsed(text: string): JsonValue {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+function wireMeta({ isCall, ...tool }: ReturnType<typeof metaTools>[number], revision: Revision): JsonObject {
+  const hasTasks = isCall && TRAITS[revision].tasks === 'requested'
+  return { ...tool, ...(hasTasks ? { execution: { taskSupport: 'optional' } } : {}) }
+}

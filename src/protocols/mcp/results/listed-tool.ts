@@ -1,0 +1,76 @@
+import { isJsonObject, type JsonObject } from '#kernel/base/json'
+import type { Catalog } from '#kernel/tool/catalog'
+import { mapSchema, toWireTool } from '#protocols/mcp/codec-tool'
+import type { McpOptions } from '#protocols/mcp/exchange'
+import type { ListedItem } from '#protocols/mcp/lists'
+import type { ServedTool } from '#protocols/mcp/tool-tables'
+import type { Revision } from '#protocols/mcp/wire'
+import { takesNote, withNote } from './fit.ts'
+
+/*
+ * One tool as `tools/list` shows it to a model, whole or compact (MCP-184). `methods.ts` makes the list with it.
+ * Invariant: a compact tool takes the same calls, and its description names what was left out of it.
+ */
+
+interface ListOptions {
+  readonly catalog: Catalog
+  readonly revision: Revision
+  readonly options: Pick<McpOptions, 'modelBytes' | 'compact'>
+}
+
+export function listedTool(
+  { name, tool }: ServedTool,
+  { catalog, revision, options }: ListOptions,
+): ListedItem {
+  const wire = toWireTool(tool, name, revision, catalog.hasNativeNames)
+  if (options.compact === true) return { name, json: JSON.stringify(compactTool(wire)) }
+  const isShortened = (tool.policy.modelBytes ?? options.modelBytes ?? 0) > 0
+  const schema = isShortened && takesNote(tool) ? wire.outputSchema : undefined
+  const listed = isJsonObject(schema) ? { ...wire, outputSchema: withNote(schema) } : wire
+  return { name, json: JSON.stringify(listed) }
+}
+
+const DESCRIPTION_LENGTH = 200
+const PARAMETER_LENGTH = 80
+/** Keywords that describe a schema and check nothing. */
+const DESCRIBING = ['title', 'examples', '$comment', '$schema', 'markdownDescription', 'x-examples'] as const
+
+function compactTool({ outputSchema, description, inputSchema, ...rest }: JsonObject): JsonObject {
+  const left = new Map<string, number>()
+  const count = (what: string): void => void left.set(what, (left.get(what) ?? 0) + 1)
+  const whole = typeof description === 'string' ? description : ''
+  const short = beginning(whole, DESCRIPTION_LENGTH)
+  if (short !== whole) count('a part of this text')
+  if (outputSchema !== undefined) count('the output schema')
+  const input = isJsonObject(inputSchema) ? compactSchema(inputSchema, count) : {}
+  const named = [...left].map(([what, times]) => (times > 1 ? `${what} (${times})` : what))
+  const text = named.length === 0 ? short : `${short} [Left out: ${named.join(', ')}]`
+  return { ...rest, description: text, inputSchema: input }
+}
+
+function compactSchema(schema: JsonObject, count: (what: string) => void): JsonObject {
+  return mapSchema(schema, (inner) => {
+    const kept = Object.entries(inner).filter(([keyword]) => {
+      const isDropped = DESCRIBING.some((known) => known === keyword)
+      if (isDropped && keyword === 'examples') count('examples')
+      return !isDropped
+    })
+    const shortened = kept.map(([keyword, value]) => {
+      if (keyword !== 'description' || typeof value !== 'string') return [keyword, value]
+      const short = beginning(value, PARAMETER_LENGTH)
+      if (short !== value) count('parts of parameter descriptions')
+      return [keyword, short]
+    })
+    return Object.fromEntries(shortened)
+  })
+}
+
+/** Whole sentences, if the first ones fit; else whole words. */
+function beginning(text: string, length: number): string {
+  if (text.length <= length) return text
+  const start = text.slice(0, length)
+  const sentence = Math.max(start.lastIndexOf('. '), start.lastIndexOf('.\n'), start.lastIndexOf('\n\n'))
+  if (sentence > 0) return start.slice(0, sentence + 1).trimEnd()
+  const word = start.lastIndexOf(' ')
+  return `${start.slice(0, word > 0 ? word : length).toWellFormed()}…`
+}
