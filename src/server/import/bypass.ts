@@ -15,7 +15,7 @@ export interface Bypass {
   readonly title: string
   readonly file: string
   readonly scope: ClientFile['scope']
-  /** The names of the members that lead to it in the file. */
+  /** The names of the members that lead to the entry in the file. */
   readonly path: readonly string[]
   readonly name: string
   /** The source that serves the same server; absent if Collet does not serve it. */
@@ -67,7 +67,7 @@ export function findBypasses(
   })
 }
 
-/** Equal for entries that lead to one program or address, whatever their credentials and working folder. */
+/** Equal for entries that lead to one program or address, even if their credentials or working folders differ. */
 function targetOf({ command, args, url }: JsonObject): string {
   if (command !== undefined) return canonicalJson([command, args ?? []])
   const address = typeof url === 'string' ? URL.parse(url) : null

@@ -72,7 +72,7 @@ function stepsTo(options: SourceOptions, check: OpenedCheck): readonly Step[] {
     return `It offers ${countsText(countOffered(discovery.tools))}`
   }
   const define = (): string => {
-    if (view === undefined) return 'They can be read'
+    if (view === undefined) return 'The definitions can be read'
     const warned = warnings === 0 ? '' : `; ${countOf(warnings, 'warning')}`
     return `${countsText(view)} served, ${view.waiting} waiting for a decision${warned}`
   }
@@ -101,9 +101,9 @@ function targetSteps(options: SourceOptions, check: OpenedCheck): readonly Step[
 }
 
 async function sendHandshake(options: SourceOptions, url: URL, probe: ProbeContext): Promise<string> {
-  const look = PROBES[options.type]
-  if (look === undefined) return 'It answers'
-  const found = await look(url.href, probe)
+  const send = PROBES[options.type]
+  if (send === undefined) return 'It answers'
+  const found = await send(url.href, probe)
   if (found.kind === 'found') return `It is ${found.source.what}`
   throw new Error(found.kind === 'unusable' ? found.why : `It answers, but not as ${options.type}.`)
 }
@@ -128,9 +128,9 @@ function credentialOf(options: SourceOptions): string | undefined {
   if ('apiKey' in options && options.apiKey instanceof Secret) return options.apiKey.reveal()
   if ('token' in options && options.token instanceof Secret) return options.token.reveal()
   if (options.type !== 'mcp') return undefined
-  const [, written] =
+  const [, authorization] =
     Object.entries(options.headers).find(([name]) => name.toLowerCase() === 'authorization') ?? []
-  return written?.reveal().replace(/^bearer +/i, '')
+  return authorization?.reveal().replace(/^bearer +/i, '')
 }
 
 function findProgram(program: string, { folder, path = '' }: CheckOptions): string {

@@ -22,7 +22,7 @@ type Decide = (name: string, scope: ClientFile['scope']) => Decision | undefined
 
 /**
  * Decisions about the servers in a file. `client` is the client whose file was named, if any. A rejection counts from
- * every client that reads the file, because it is about the server.
+ * every client that reads the file, because it concerns the server, not the client.
  */
 export function readDecisions(
   path: string,

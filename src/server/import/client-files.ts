@@ -15,7 +15,7 @@ import { parseToml, renderTomlTable } from './toml.ts'
 export interface WrittenServer {
   readonly name: string
   readonly file: string
-  /** The names of the members that lead to it in the file. */
+  /** The names of the members that lead to the entry in the file. */
   readonly path: readonly string[]
   readonly entry: JsonObject
 }
@@ -125,7 +125,7 @@ export function withEntry(
   const format = formatOf(file)
   const before = text.trim() === '' ? {} : parseAs(format, text)
   if (!isJsonObject(before)) return undefined
-  if (canonicalJson(at(before, path) ?? null) === canonicalJson(entry)) return text
+  if (canonicalJson(valueAt(before, path) ?? null) === canonicalJson(entry)) return text
   return verified(edit(), format, withMember(before, path, entry))
 
   function edit(): string | undefined {
@@ -161,7 +161,7 @@ function verified(text: string | undefined, format: Format, intended: JsonObject
     : undefined
 }
 
-/** Removes empty objects: a list without entries may stay or go. */
+/** Removes empty objects, because an edit may keep or drop a list that has become empty. */
 function prune(value: JsonValue): JsonValue {
   if (!isJsonObject(value)) return value
   const members = Object.entries(value).map(([name, inner]): [string, JsonValue] => [name, prune(inner)])
@@ -170,7 +170,7 @@ function prune(value: JsonValue): JsonValue {
   )
 }
 
-function at(root: JsonObject, path: readonly string[]): JsonValue | undefined {
+function valueAt(root: JsonObject, path: readonly string[]): JsonValue | undefined {
   return path.reduce<JsonValue | undefined>(
     (value, name) => (isJsonObject(value) ? value[name] : undefined),
     root,

@@ -14,7 +14,7 @@ import type { WrittenServer } from './client-files.ts'
 /** Members in which clients write an address, by precedence. */
 const ADDRESS_MEMBERS = ['url', 'serverUrl', 'httpUrl', 'uri'] as const
 
-/** An entry in one form for all clients. */
+/** Converts the entry of any client to one form. */
 function plainEntry(entry: JsonObject) {
   const tokenVariable = textOf(entry.bearer_token_env_var)
   return {
@@ -44,7 +44,7 @@ function plainEntry(entry: JsonObject) {
   }
 }
 
-/** `command` and `args`; a list in one member (OpenCode), an object (older Zed), or `cmd` (Goose). */
+/** Reads `command` and `args`, a list in one member (OpenCode), an object (older Zed), or `cmd` (Goose). */
 function commandOf({ command, cmd, args }: JsonObject): { command: string | undefined; args: string[] } {
   const words = Array.isArray(args) ? args.map(String) : []
   if (Array.isArray(command)) {
@@ -82,12 +82,12 @@ export interface PlaceholderValues {
 
 type Unusable = { readonly kind: 'skipped' | 'unusable'; readonly why: string }
 
-/** What an entry would do, with its placeholders as they are written. */
+/** What an entry would do; its placeholders are not filled in. */
 export interface ServerPlan {
   /** The command line, or the address. */
   readonly target: string
   readonly isProgram: boolean
-  /** Variables of the shell that would be filled in. */
+  /** Environment variables whose values would be filled in. */
   readonly variables: readonly string[]
   /** Values that the user would be asked for. */
   readonly inputs: readonly string[]
@@ -105,7 +105,7 @@ export function describeServer(
   isOwnAddress: (url: string) => boolean,
 ): ServerPlan | Unusable {
   if (entry.disabled === true || entry.enabled === false)
-    return { kind: 'skipped', why: 'it is turned off there' }
+    return { kind: 'skipped', why: 'it is turned off in the client' }
   if (isCollet(entry, isOwnAddress)) return { kind: 'skipped', why: 'it is Collet itself' }
   const { command, args, url, env, headers, envFile, cwd } = plainEntry(entry)
   if (command === undefined && url === undefined)
@@ -150,7 +150,7 @@ function quotedWord(word: string): string {
   return word === '' || /\s/.test(word) ? JSON.stringify(word) : word
 }
 
-/** `collet mcp` or this server's own address: importing it would make an endless loop. */
+/** Recognises `collet mcp` and this server's own address: importing either would create an endless loop. */
 function isCollet(entry: JsonObject, isOwnAddress: (url: string) => boolean): boolean {
   const { command, args } = commandOf(entry)
   const words = [command ?? '', ...args]
@@ -171,7 +171,7 @@ export function isOwnMcpAddress(port: number): (text: string) => boolean {
   }
 }
 
-/** The launcher of a package or a checkout, or the command that a checkout's launcher runs: `node --conditions=collet-source … main.ts`. */
+/** Recognises the launcher of a package or a checkout, and the command that a checkout's launcher runs: `node --conditions=collet-source … main.ts`. */
 function isColletProgram(words: readonly string[]): boolean {
   const path = words.at(-1)?.replaceAll('\\', '/') ?? ''
   if (/^collet(?:@[^/]*)?(?:\.(?:cmd|exe|js|ps1))?$/.test(basename(path))) return true
@@ -255,7 +255,7 @@ function projectOf(file: string, folder: string): string {
   return isOfProject ? dirname(dirname(file)) : folder
 }
 
-/** `missing` has names of variables by the text that names them in the entry. */
+/** `missing` maps the text of each placeholder to the name of its variable. */
 function whatIsMissing(missing: ReadonlyMap<string, string>): string {
   const names = [...missing.values()].map((name) => `--env ${name}=VALUE`).join(' ')
   const which = [...missing.keys()].join(', ')

@@ -5,7 +5,7 @@ import { renderEntry } from './client-files.ts'
 import { addressEntry, KEY_VARIABLE, MCP_CLIENTS, type McpClient } from './clients.ts'
 
 /**
- * Texts that connect an MCP client or a library to a server: what to paste, where, and the command that does it. The
+ * Texts that connect an MCP client or a library to a server: what to paste, where, and the command that writes it. The
  * page at `/`, the console and `collet connect` show them. Invariant: no snippet contains a key.
  */
 
@@ -74,7 +74,7 @@ const LINKS: Readonly<Record<string, (name: string, entry: JsonObject) => string
   },
 }
 
-/** For a client that only starts programs: a command if the server is on its machine, else where its settings accept addresses. */
+/** For a client that only starts programs: a command if the server is on its machine, else the place in its settings for addresses. */
 function programSnippet(
   name: string,
   { title, after, connectors }: McpClient,

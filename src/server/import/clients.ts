@@ -15,7 +15,7 @@ interface ClientPlace {
   readonly folder: string
   readonly platform: NodeJS.Platform
   readonly home: string
-  /** Settings of the user's desktop programs. */
+  /** The folder with the settings of the user's desktop programs. */
   readonly settings: string
   /** `XDG_CONFIG_HOME`, or `~/.config` on every platform. */
   readonly config: string
@@ -33,7 +33,7 @@ interface ClientProgram {
 export interface McpClient {
   readonly title: string
   readonly format: 'json' | 'toml' | 'yaml'
-  /** The member of its file that contains the servers. */
+  /** The member of the client's file that contains the servers. */
   readonly member: string
   /** Files in a project; they may come with a repository. */
   readonly projectFiles: readonly string[]
@@ -45,9 +45,9 @@ export interface McpClient {
   readonly atAddress?: (server: ClientAddress) => JsonObject
   /** The entry for a program, if it is not `command`, `args` and `env`. */
   readonly forProgram?: (program: ClientProgram, name: string) => JsonObject
-  /** The place in its settings for servers that its vendor's cloud can reach. */
+  /** The place in the client's settings for servers that its vendor's cloud can reach. */
   readonly connectors?: { readonly place: string; readonly note: string }
-  /** The user's next step after its file has changed. */
+  /** The user's next step after the file has changed. */
   readonly after: string
 }
 

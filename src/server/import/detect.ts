@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { isToolError } from '#kernel/base/errors'
 import { shownAddress } from '#sources/kit/source-facts'
+import { CATALOG_PATH, isCatalogAddress, probeCatalog } from './ai-catalog.ts'
 import {
   addressBelow,
   type FoundSource,
@@ -56,9 +57,10 @@ export async function detectFile(file: string): Promise<Detection> {
     const why = `${file} is neither JSON nor YAML. To import a program that speaks MCP: collet import -- node ${file}`
     return { found: undefined, seen: [why] }
   }
-  const look = recognizeDocument(document, { file })
-  if (look.kind === 'found') return { found: look.source, seen: [] }
-  const why = look.kind === 'unusable' ? look.why : `${file} is not an OpenAPI, Swagger or OpenTool document.`
+  const result = recognizeDocument(document, { file })
+  if (result.kind === 'found') return { found: result.source, seen: [] }
+  const why =
+    result.kind === 'unusable' ? result.why : `${file} is not an OpenAPI, Swagger or OpenTool document.`
   return { found: undefined, seen: [why] }
 }
 
@@ -67,7 +69,7 @@ interface Step {
   readonly finds: readonly ImportType[]
   readonly text: string
   readonly url: string
-  readonly look: typeof probeMcp
+  readonly probe: typeof probeMcp
 }
 
 const UNREACHABLE = Symbol('unreachable')
@@ -77,12 +79,12 @@ const STEP_MS = 15_000
 export async function detectUrl(url: string, options: DetectOptions): Promise<Detection> {
   const { only, signal, send, apiKey, onStep } = options
   const seen: string[] = []
-  for (const { finds, text, url: address, look } of stepsFor(url)) {
+  for (const { finds, text, url: address, probe } of stepsFor(url)) {
     if (only !== undefined && !finds.includes(only)) continue
     signal.throwIfAborted()
     onStep(text)
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(STEP_MS)])
-    const result = await look(address, { send, apiKey, signal: deadline }).catch(refusalOf)
+    const result = await probe(address, { send, apiKey, signal: deadline }).catch(refusalOf)
     signal.throwIfAborted()
     // Every other probe would send its request to the same host.
     if (result === UNREACHABLE)
@@ -114,8 +116,8 @@ function stepsFor(url: string): readonly Step[] {
   const { pathname } = new URL(url)
   const below = addressBelow(url, '/mcp')
   const shown = shownAddress(url)
-  const step = (finds: readonly ImportType[], text: string, look: Step['look'], at = url): Step => ({
-    ...{ finds, text, look, url: at },
+  const step = (finds: readonly ImportType[], text: string, probe: Step['probe'], at = url): Step => ({
+    ...{ finds, text, probe, url: at },
   })
   const document = step(['openapi', 'opentool'], `Reading ${shown}`, probeDocument)
   const mcp = step(['mcp'], `Asking ${shown} for MCP`, probeMcp)
@@ -124,14 +126,16 @@ function stepsFor(url: string): readonly Step[] {
   const rest = [
     step(['mcp'], `Asking ${shownAddress(below)} for MCP`, probeMcp, below),
     step(['openapi', 'opentool'], `Looking for an OpenAPI document at ${shown}`, probeUsualPaths),
+    step(['mcp'], `Looking for an AI catalog at ${shown}`, probeCatalog, new URL(CATALOG_PATH, url).href),
     step([], `Asking ${shown} for openwop`, probeOpenwop),
   ]
+  if (isCatalogAddress(url)) return [step(['mcp'], `Reading ${shown}`, probeCatalog), document, ...rest]
   if (/\/(?:mcp|sse)\/?$/.test(pathname)) return [mcp, document, otc, opentool, ...rest]
   if (/\/opentool(?:\/|$)/.test(pathname)) return [opentool, document, mcp, otc, ...rest]
   return [document, otc, opentool, mcp, ...rest]
 }
 
-/** A program counts as an MCP server on its standard input and output, until the preview shows otherwise. */
+/** A program is assumed to be an MCP server on stdio until the preview shows otherwise. */
 export function foundCommand([command = '', ...args]: readonly string[], cwd: string): FoundSource {
   return {
     type: 'mcp',
@@ -161,7 +165,7 @@ export function isSourceKey(text: string): boolean {
   return KEY.test(text)
 }
 
-/** A key for a source, from its own name or its address. The key is the toolkit of its tools. */
+/** A key for a source, made from its own name or its address. The key becomes the toolkit of its tools. */
 export function suggestKey({ name, options }: Pick<FoundSource, 'name' | 'options'>): string {
   const { url, file } = options
   const origin = typeof url === 'string' ? new URL(url).hostname : typeof file === 'string' ? file : ''

@@ -17,7 +17,7 @@ const MAX_ALIASES = 1_000
 const MAX_TEXT = 1_000
 
 /** Values are counted before they are built: running out of memory in `JSON.parse` would end the whole process. */
-const BOUNDS = { deepest: Number.POSITIVE_INFINITY, maxValues: 4_000_000 }
+const BOUNDS = { maxDepth: Number.POSITIVE_INFINITY, maxValues: 4_000_000 }
 
 function parseText(text: string): JsonValue | undefined {
   const body = text.startsWith('\uFEFF') ? text.slice(1) : text

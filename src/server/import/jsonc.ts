@@ -2,9 +2,9 @@ import { createScanner, findNodeAtLocation, type Node, type ParseError, parseTre
 import type { JsonValue } from '#kernel/base/json'
 
 /**
- * JSON as editors keep their settings: with comments, and with commas before a closing bracket. `client-files.ts`
- * reads and edits the files of MCP clients with it. Invariant: an edit changes one member, and every other character
- * of the text stays, comments included.
+ * Reads and edits JSON as editors keep their settings: with comments, and with commas before a closing bracket.
+ * `client-files.ts` uses it for the files of MCP clients. Invariant: an edit changes one member, and every other
+ * character of the text stays, comments included.
  */
 
 export function parseJsonc(text: string): JsonValue | undefined {

@@ -3,7 +3,7 @@ import { isToolError } from '#kernel/base/errors'
 import { cleanText, type JsonObject } from '#kernel/base/json'
 import { type Logger, SILENT_LOGGER } from '#kernel/base/logger'
 import { countOffered } from '#sources/kit/offer-counts'
-import { idleOverrides } from '#sources/kit/overrides'
+import { ineffectiveOverrides } from '#sources/kit/overrides'
 import {
   type Discovery,
   type OfferedTool,
@@ -27,8 +27,8 @@ const MAX_DESCRIPTION_BYTES = 64 * 1024 * 1024
  * The `fetch` of an import. The host that the operator named may be local. Addresses in its answers may not, so a
  * description cannot make this machine send requests inside its network (rule 33).
  */
-export function createImportFetch(named: string | undefined): GuardedFetch {
-  const url = named === undefined ? null : URL.parse(named)
+export function createImportFetch(address: string | undefined): GuardedFetch {
+  const url = address === undefined ? null : URL.parse(address)
   return createGuardedFetch({
     allow: url === null ? [] : [`${url.hostname}:${url.port || (url.protocol === 'https:' ? 443 : 80)}`],
     maxResponseBytes: MAX_DESCRIPTION_BYTES,
@@ -42,8 +42,8 @@ export type Preview =
 interface FailedPreview {
   readonly kind: 'failed'
   readonly why: string
-  /** Whether the source's options are invalid. */
-  readonly isUsage: boolean
+  /** Whether the source was not opened because its options are invalid. */
+  readonly isUsageError: boolean
   readonly lacks: UpstreamLack | undefined
 }
 
@@ -62,7 +62,7 @@ export async function previewSource(
   const parsed = SOURCE_OPTIONS.safeParse(previewOptions(options))
   if (!parsed.success) {
     const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)
-    return { kind: 'failed', why: problems.join('; '), isUsage: true, lacks: undefined }
+    return { kind: 'failed', why: problems.join('; '), isUsageError: true, lacks: undefined }
   }
   const { clock } = services
   const startedMs = clock.monotonicMs()
@@ -72,7 +72,7 @@ export async function previewSource(
     return { kind: 'seen', discovery, tookMs: clock.monotonicMs() - startedMs }
   } catch (error) {
     signal.throwIfAborted()
-    return { kind: 'failed', why: failureText(error), isUsage: false, lacks: lackOf(error) }
+    return { kind: 'failed', why: failureText(error), isUsageError: false, lacks: lackOf(error) }
   } finally {
     await source.close()
   }
@@ -144,7 +144,7 @@ export function importWarnings(
 ): readonly string[] {
   const include = Array.isArray(options.include) ? options.include.map(String) : []
   const native = new Set([...tools.map(({ nativeName }) => nativeName), ...leftOut])
-  const idle = idleOverrides(
+  const ineffective = ineffectiveOverrides(
     include.map((name) => ({ where: '--include', name, of: 'patterns', guards: false })),
     { native, tools: [], isRead: true },
   )
@@ -154,7 +154,7 @@ export function importWarnings(
   const many = `These are ${count} tools, and most models choose badly among more than about ${MANY_TOOLS}. Narrow them with ${narrower}.`
   return [
     ...warnings,
-    ...idle.map(({ text }) => text),
+    ...ineffective.map(({ text }) => text),
     ...suspicionTexts(tools),
     ...(count > MANY_TOOLS ? [many] : []),
   ]

@@ -127,7 +127,7 @@ export function addressBelow(url: string, path: string): string {
   return address.href
 }
 
-async function getDocument(url: string, probe: ProbeContext): Promise<JsonObject | undefined> {
+export async function getDocument(url: string, probe: ProbeContext): Promise<JsonObject | undefined> {
   const { send, signal } = probe
   const accept = 'application/json, application/yaml;q=0.9, */*;q=0.1'
   const response = await send(url, { headers: { accept, ...bearer(probe) }, signal })
@@ -160,7 +160,7 @@ const IS_SOURCE = import.meta.url.endsWith('.ts')
 const HEAD_WORKER = IS_SOURCE ? './head-worker.ts' : './head-worker.js'
 const MAX_HEAD_MS = 20_000
 const MAX_HEAD_MEGABYTES = 512
-/** Maximum length of JSON for the serving thread, which longer JSON, and YAML of any length, could block for too long. */
+/** Maximum length of JSON that the serving thread parses. Longer JSON, and YAML of any length, could block it for too long. */
 const MAX_JSON_ON_SERVING_THREAD = 100_000
 
 /**

@@ -133,10 +133,10 @@ async function probe(
 
 function failureText(
   { what, options: { command } }: FoundSource,
-  { why, lacks, isUsage }: Exclude<Preview, { kind: 'seen' }>,
+  { why, lacks, isUsageError }: Exclude<Preview, { kind: 'seen' }>,
 ): string {
   if (typeof command !== 'string') return `It is ${what}, but its tools cannot be read: ${why}`
-  if (isUsage) return why
+  if (isUsageError) return why
   const program = cleanText(shownProgram(command))
   return lacks === 'program'
     ? `There is no program ${program} on the server's machine. Install it there, or write its full path.`
@@ -145,11 +145,11 @@ function failureText(
 
 function readTarget(text: string, folder: string): ImportTarget {
   if (isAddress(text)) return { kind: 'url', url: text }
-  const isNamed = /^file:\/\//i.test(text)
-  const file = isNamed ? fileURLToPath(text) : resolve(folder, text)
-  if (isNamed && !existsSync(file))
+  const isFileUrl = /^file:\/\//i.test(text)
+  const file = isFileUrl ? fileURLToPath(text) : resolve(folder, text)
+  if (isFileUrl && !existsSync(file))
     throw new Error(`There is no file ${cleanText(file)} on the server's machine.`)
-  return isNamed || (/\.(?:json|ya?ml)$/i.test(text) && existsSync(file))
+  return isFileUrl || (/\.(?:json|ya?ml)$/i.test(text) && existsSync(file))
     ? { kind: 'file', file }
     : { kind: 'command', words: wordsOf(text), folder }
 }

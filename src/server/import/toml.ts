@@ -1,9 +1,8 @@
 import { type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 
 /**
- * A reader of TOML 1.0 for settings files, with the position of every table, so that `client-files.ts` can remove one
- * table and keep the rest of the text. Dates are read as text. Invariant: for a text that is not TOML the result is `undefined`,
- * and nesting is bounded.
+ * Reads TOML 1.0 settings files, with the position of every table, so that `client-files.ts` can remove one table and keep the rest
+ * of the text. Dates are read as text. Invariant: for a text that is not TOML the result is `undefined`, and nesting is bounded.
  */
 
 export function parseToml(text: string) {
@@ -164,10 +163,10 @@ class Reader {
   }
 
   /** Reads the members between brackets, separated by commas. */
-  #members(end: string, readOne: () => void): void {
+  #members(end: string, readMember: () => void): void {
     this.#at += 1
     for (this.#skipLines(); this.#text[this.#at] !== end; this.#skipLines()) {
-      readOne()
+      readMember()
       this.#skipLines()
       if (this.#take(/,/y) === undefined && this.#text[this.#at] !== end) throw new NotToml()
     }
@@ -205,13 +204,13 @@ function isDraft(value: JsonValue | undefined): value is Draft {
 const ESCAPES: Readonly<Record<string, string>> = { b: '\b', t: '\t', n: '\n', f: '\f', r: '\r', e: '\u001B' }
 
 function unescapeText(text: string): string {
-  return text.replace(/\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([\s\S]))/g, (_, short, long, one) => {
-    if (one === undefined) {
+  return text.replace(/\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([\s\S]))/g, (_, short, long, character) => {
+    if (character === undefined) {
       const code = Number.parseInt(short ?? long, 16)
       if (code > 0x10ffff) throw new NotToml()
       return String.fromCodePoint(code)
     }
-    const known = one === '"' || one === '\\' ? one : ESCAPES[one]
+    const known = character === '"' || character === '\\' ? character : ESCAPES[character]
     if (known === undefined) throw new NotToml()
     return known
   })
