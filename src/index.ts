@@ -1,5 +1,5 @@
 /**
- * What authors of tools, prompts and resources import, and the gateway as code. Each symbol is listed here, and
+ * What authors of tools, prompts, resources and skills import, and the gateway as code. Each symbol is listed here, and
  * `test/exports.test.ts` compares the list.
  */
 
@@ -11,7 +11,9 @@ export {
   type ResourceDefinition,
   type ResourceResult,
   resource,
+  resourceChanged,
 } from '#entries/resource'
+export { type SkillDefinition, skill } from '#entries/skill'
 export type { ApprovalState, ApproverDecision } from '#kernel/approval/approval'
 export type { ApprovalFacts } from '#kernel/approval/approvals'
 export { DefinitionError, type ErrorCode, ToolError, type ToolErrorOptions } from '#kernel/base/errors'

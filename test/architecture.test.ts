@@ -33,20 +33,25 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   // Prompts and resources written as code: definitions that the kernel prepares like tools.
   { zone: 'entries', files: /^src\/entries\//, may: ['base', 'kernel'] },
   { zone: 'stages', files: /^src\/stages\//, may: ['base', 'kernel'] },
+  // Parts of recorded results: shortened for models, read by path.
+  { zone: 'results', files: /^src\/results\//, may: ['base', 'kernel'] },
+  { zone: 'search', files: /^src\/search\//, may: ['base', 'kernel'] },
   {
     zone: 'http-exchange',
-    files: /^src\/protocols\/(http-exchange|html-page|frame-queue|prepared)\.ts$/,
-    may: ['base', 'kernel'],
+    files: /^src\/protocols\/(http-exchange|html-page|frame-queue|prepared|trace-context)\.ts$/,
+    may: ['base', 'kernel', 'search'],
   },
   {
     zone: 'codec',
     files: /^src\/protocols\/((json-rpc|call-wire)\.ts$|[^/]+\/(wire|codec)[^/]*\.ts$)/,
-    may: ['base', 'kernel', 'schema', 'stages', 'http-exchange'],
+    may: ['base', 'kernel', 'schema', 'stages', 'http-exchange', 'search'],
   },
   {
     zone: 'protocols',
     files: /^src\/protocols\//,
-    may: ['base', 'kernel', 'schema', 'stages', 'source-kit', 'codec', 'http-exchange'],
+    may: [
+      ...['base', 'kernel', 'schema', 'stages', 'source-kit', 'results', 'codec', 'http-exchange', 'search'],
+    ],
   },
   {
     zone: 'store',
@@ -63,7 +68,10 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   {
     zone: 'config',
     files: /^src\/config\//,
-    may: ['base', 'kernel', 'schema', 'stages', 'source-kit', 'store', 'egress', 'sources', 'protocols'],
+    may: [
+      ...['base', 'kernel', 'schema', 'stages', 'source-kit', 'store', 'egress', 'sources', 'protocols'],
+      'search',
+    ],
   },
   {
     zone: 'auth',
@@ -80,24 +88,15 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
     files: /^src\/server\//,
     may: [
       ...['base', 'kernel', 'schema', 'stages', 'source-kit', 'codec', 'http-exchange', 'protocols'],
-      ...['store', 'config', 'auth', 'client', 'egress', 'sources', 'admin-api'],
+      ...['store', 'config', 'auth', 'client', 'egress', 'sources', 'admin-api', 'search'],
     ],
   },
   {
     zone: 'cli',
     files: /^src\/cli\//,
     may: [
-      'base',
-      'kernel',
-      'schema',
-      'stages',
-      'source-kit',
-      'store',
-      'config',
-      'client',
-      'server',
-      'codec',
-      'admin-api',
+      ...['base', 'kernel', 'schema', 'stages', 'source-kit', 'store', 'config', 'client', 'server', 'codec'],
+      ...['admin-api', 'search'],
     ],
   },
   { zone: 'testing', files: /^src\/testing\//, may: ['base', 'kernel', 'stages', 'store'] },
@@ -324,7 +323,7 @@ describe('the structure', () => {
       // Connects to the other replicas, where they said that they are.
       'src/server/replicas/hop.ts',
       // Sends traces to the operator's own collector.
-      'src/server/telemetry/tracing.ts',
+      'src/server/telemetry/otlp.ts',
       // Wraps the pipe to the server that started it.
       'src/sources/pack/child.ts',
       // Connects to the operator's own database.

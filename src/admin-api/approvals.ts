@@ -39,7 +39,9 @@ const members = () => ({
   definition_hash: z.string(),
   summary: json().describe('Null without the scope `approvals:respond`.'),
   input_bytes: z.int(),
-  hidden_values: z.int().describe('Credentials in the input that are not shown.'),
+  hidden_values: z
+    .int()
+    .describe('Number of values in the input that are hidden, because they are credentials.'),
   hides_something: z
     .boolean()
     .describe('Whether part of the input is hidden; approving it then requires `accept_hidden`.'),
@@ -55,7 +57,7 @@ const LISTED_APPROVAL = named('AdminListedApproval', () =>
   z.object({
     ...members(),
     description: z.string().nullish(),
-    input: json().optional().describe('Only in lists of `collet mcp`, whose size is not limited.'),
+    input: json().optional().describe('Only in lists that `collet` reads from a store in its own process.'),
     obstacle: z
       .enum(['scope', 'own', 'approved_before'])
       .nullable()

@@ -1,5 +1,5 @@
 /**
- * Operations on recorded calls: listed, counted, followed, shown and settled; and requests that were rejected before a call was recorded.
+ * Operations that list, count, follow, show and settle recorded calls, and list requests that were rejected before a call was recorded.
  * Lists, counts and streams share one filter, so that they select the same calls.
  */
 import { z } from 'zod'
@@ -62,7 +62,7 @@ const CHANGED_CALL = () =>
   z.object({
     ...glance(),
     by: z.string().optional(),
-    events: texts().describe('Events of the call, in order.'),
+    events: texts().describe('Events of the call since the previous message, in order.'),
   })
 export type ChangedCall = Shape<typeof CHANGED_CALL>
 

@@ -119,7 +119,7 @@ function describe(operation: Operation, schemas: Record<string, unknown>): Part 
     responses: {
       [status]: { description: 'Done.', content },
       ...(operation.isTagged === true
-        ? { 304: { description: 'The answer is still the one that `If-None-Match` names.' } }
+        ? { 304: { description: 'The answer that `If-None-Match` names is still current.' } }
         : {}),
       ...Object.fromEntries(
         refusals.map((code) => [code, { $ref: `#/components/responses/${REFUSALS[code][0]}` }]),

@@ -1,5 +1,5 @@
 /**
- * Operations on the API keys of the store, and on the principals that they are for. A key itself is returned once, when it is created.
+ * Operations on the API keys of the store, and on the principals that own them. A key itself is returned once, when it is created.
  * The server also checks names and scopes, as it does for the config.
  */
 import { z } from 'zod'
@@ -17,7 +17,9 @@ const KEY = named('AdminKey', () =>
     label: z.string().nullable(),
     scopes: texts(),
     roles: texts(),
-    tools: texts().nullable().describe('The only tools that the key opens, by name or pattern. Null: all.'),
+    tools: texts()
+      .nullable()
+      .describe('The only tools that the key may call, by name or pattern. Null: all.'),
     toolsets: texts(),
     created_at: time(),
     expires_at: time().nullable(),
@@ -82,7 +84,7 @@ export const CREATE_KEY = operation({
       tools: texts()
         .max(MAX_ENTRIES)
         .optional()
-        .describe('The only tools that the key opens, by name or pattern.'),
+        .describe('The only tools that the key may call, by name or pattern.'),
       toolsets: texts().max(MAX_ENTRIES).optional(),
     }),
   status: 201,
@@ -101,7 +103,7 @@ export const REVOKE_KEY = operation({
 export const ROTATE_KEY = operation({
   route: 'POST /admin/principals/:principal/keys',
   scope: 'admin:keys',
-  summary: 'Creates another key for a principal; its old keys may end later.',
+  summary: 'Creates another key for a principal, and can set a time at which its old keys end.',
   body: () =>
     z
       .strictObject({

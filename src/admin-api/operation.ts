@@ -1,8 +1,8 @@
 /**
- * How an operation of the admin API is declared: method, path, access, request and answer, once. The server reads requests with it and
- * checks its answers against it at compile time, `GET /admin/openapi.json` is generated from it, and the console and the command line
- * import its types. It runs in browsers too, so it depends on zod alone. Schemas are made when they are first used, so that starting a server
- * does not wait for them. Members on the wire are in snake_case.
+ * Declares an operation of the admin API once: method, path, access, request and answer. The server reads requests with the declaration
+ * and checks its answers against it at compile time, `GET /admin/openapi.json` is generated from it, and the console and the command line
+ * import its types. This module runs in browsers too, so it depends on zod alone. Schemas are created when they are first used, so that
+ * starting a server does not wait for them. Members on the wire are in snake_case.
  */
 import { z } from 'zod'
 
@@ -70,7 +70,7 @@ export interface Operation<
 }
 
 /** The schema of a query or body that is not declared. */
-export const UNDECLARED = remember(() => z.undefined())
+export const UNDECLARED = memoize(() => z.undefined())
 
 export function operation<
   Query extends z.ZodType = z.ZodUndefined,
@@ -84,17 +84,17 @@ export function operation(declared: Declaration<z.ZodType, z.ZodType, object>): 
     ...declared,
     method,
     path: route.slice(method.length + 1),
-    query: remember(query),
-    body: remember(body),
+    query: memoize(query),
+    body: memoize(body),
   }
 }
 
 /** Gives a schema a name in the document, where other schemas refer to it. */
 export function named<Schema extends z.ZodType>(id: string, make: () => Schema): () => Schema {
-  return remember(() => make().meta({ id }))
+  return memoize(() => make().meta({ id }))
 }
 
-function remember<Value>(make: () => Value): () => Value {
+function memoize<Value>(make: () => Value): () => Value {
   let made: { readonly value: Value } | undefined
   return () => {
     made ??= { value: make() }
@@ -103,17 +103,17 @@ function remember<Value>(make: () => Value): () => Value {
 }
 
 /** The type that a schema describes, read-only at every depth. */
-export type Shape<Made extends () => z.ZodType> = Unchanging<z.output<ReturnType<Made>>>
+export type Shape<Made extends () => z.ZodType> = DeepReadonly<z.output<ReturnType<Made>>>
 
 export type AnswerOf<Declared> =
-  Declared extends Operation<z.ZodType, z.ZodType, infer Answer> ? Unchanging<Answer> : never
+  Declared extends Operation<z.ZodType, z.ZodType, infer Answer> ? DeepReadonly<Answer> : never
 
 /** The type of the body that a client sends. */
-export type BodyOf<Declared extends Operation> = Unchanging<z.input<ReturnType<Declared['body']>>>
+export type BodyOf<Declared extends Operation> = DeepReadonly<z.input<ReturnType<Declared['body']>>>
 
-export type Unchanging<Value> = [Json] extends [Value]
+export type DeepReadonly<Value> = [Json] extends [Value]
   ? Value
-  : { readonly [Member in keyof Value]: Unchanging<Value[Member]> }
+  : { readonly [Member in keyof Value]: DeepReadonly<Value[Member]> }
 
 /** A time in an answer, always UTC. */
 export const time = () => z.string().meta({ format: 'date-time' })
@@ -124,7 +124,7 @@ export const json = () => z.custom<Json>()
 
 export const texts = () => z.array(z.string())
 
-/** Whether an answer counts all calls, of which the server reads a bounded number. */
+/** Whether an answer counts all calls; the server reads only a bounded number of them. */
 export const isWhole = () => z.boolean().describe('False if older calls were left out of the count.')
 
 export const timeInQuery = () =>

@@ -54,7 +54,7 @@ export const READ_BEGINNING = operation({
   route: 'GET /admin/server/beginning',
   access: 'callers',
   summary: 'Whether a tool has been called, and the latest call that came over MCP.',
-  description: 'About the caller’s own calls; with the scope `admin:calls` about the calls of its tenant.',
+  description: 'Covers the caller’s own calls; with the scope `admin:calls`, the calls of its tenant.',
   answer: () =>
     z.object({
       has_calls: z.boolean(),
@@ -97,7 +97,7 @@ export const VERIFY_JOURNAL = operation({
   serverScope: 'audit:read',
   summary: 'Checks the whole journal and every guarded row, while calls run.',
   description:
-    'The answer is a stream of events: `progress` (`checked` of about `groups`), and at the end `verified` (AdminJournalCheck) or `stopped` with a `message`. Closing the connection ends the check. It ends by itself after two minutes; `collet journal verify` has no time limit.',
+    'The answer is a stream of events: `progress` (`checked` of about `groups`), and at the end `verified` (AdminJournalCheck) or `stopped` with a `message`. Closing the connection ends the check. A check stops after two minutes; `collet journal verify` has no time limit.',
   errors: [409],
 })
 
@@ -146,7 +146,7 @@ export const LIST_WEBHOOKS = operation({
       webhooks: z.array(
         z.object({
           name: z.string(),
-          to: z.string().describe('Its origin; the path may be a secret.'),
+          to: z.string().describe('The origin of its address; the path may be a secret.'),
           format: z.string(),
           events: texts(),
           approver: z.string().nullable(),

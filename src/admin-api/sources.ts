@@ -1,6 +1,6 @@
 /**
- * Operations on sources of imported tools: added, changed, read again, checked and removed. Their options are written as in the
- * config; answers show only options that cannot be secrets.
+ * Operations that list, add, change, refresh, check and remove sources of imported tools. Their options are written as in the config;
+ * answers show only options that cannot be secrets.
  */
 import { z } from 'zod'
 import { type AnswerOf, json, named, operation, type Shape, texts, time } from './operation.ts'
@@ -19,14 +19,14 @@ const SOURCE = named('AdminSource', () =>
     reason: z.string().nullable(),
     since: time().describe('Time since which the source has been in its state, as far as this server knows.'),
     tools: z.int().describe('Number of tools that agents see.'),
-    prompts: z.int().describe('Number of prompts that clients of MCP see.'),
-    templates: z.int().describe('Number of templates of resource addresses that clients of MCP see.'),
+    prompts: z.int().describe('Number of prompts that MCP clients see.'),
+    templates: z.int().describe('Number of resource templates that MCP clients see.'),
     offered: z.int().nullable().describe('Number of tools that the upstream offers.'),
     waiting: z.int().describe('Number of changed definitions that wait for a decision.'),
     read_at: time().nullable(),
     next_read_at: time().nullable(),
     warnings: texts(),
-    oddities: z.array(FINDING()).describe('Problems of tools that are served nevertheless.'),
+    oddities: z.array(FINDING()).describe('Problems of tools that are served anyway.'),
     left_out: z.array(FINDING().extend({ fix: z.string() })).describe('Tools that are not served, and why.'),
     target: z
       .string()
@@ -136,7 +136,7 @@ export const REFRESH_SOURCE = operation({
 export const CHECK_SOURCE = operation({
   serverScope: 'admin:sources',
   route: 'POST /admin/sources/:key/check',
-  summary: 'Tries every step to a source and reports which step fails.',
+  summary: 'Tries every step of reading a source, and reports which step fails.',
   answer: () =>
     z.object({
       key: z.string(),

@@ -1,6 +1,6 @@
 /**
- * Operations on tools that the caller may see, on toolsets, and on how often a tool was used. Values of a tool's policy that other
- * modules repeat are declared here.
+ * Operations that list and show the tools that a caller may see, toolsets, and the usage of a tool. Schemas of policy values that other
+ * modules share are declared here.
  */
 import { z } from 'zod'
 import {
@@ -88,6 +88,34 @@ export const COUNT_TOOLS = operation({
   description: 'The number of tools that `GET /admin/tools` lists for the same caller.',
   query: () => z.object({ toolset: toolset('Only the tools of this toolset.') }),
   answer: () => z.object({ count: z.int().min(0) }),
+  errors: [404],
+})
+
+export const SEARCH_TOOLS = operation({
+  route: 'GET /admin/tool-search',
+  access: 'callers',
+  summary: 'The tools that fit a text, best first.',
+  description: CALLERS,
+  query: () =>
+    z.object({
+      q: z.string().min(1).describe('What the tools are wanted for, in plain words, or a name.'),
+      limit: z.string().optional().describe('At most this many: 1 to 50. Default 10.'),
+      toolset: toolset('Only the tools of this toolset.'),
+    }),
+  answer: () =>
+    z.object({
+      found: z.array(
+        z.object({
+          id: z.string().describe('`Toolkit.Name`.'),
+          name: z.string(),
+          description: z.string().describe('The first sentence.'),
+          unavailable: z.string().nullable().describe('Why it cannot be called now.'),
+        }),
+      ),
+      families: z
+        .array(z.object({ name: z.string(), count: z.int(), examples: texts() }))
+        .describe('If nothing was found: the groups of tools that exist.'),
+    }),
   errors: [404],
 })
 
@@ -202,7 +230,7 @@ export type ToolDetails = Shape<typeof TOOL>
 export const SHOW_TOOL = operation({
   route: 'GET /admin/tools/:tool',
   access: 'callers',
-  summary: 'One tool: schemas, policy, needs, names, history, and its form for models.',
+  summary: 'One tool: schemas, policy, needs, names, history, and its formats for models.',
   description: CALLERS,
   parameter: 'Any of its names.',
   query: () =>

@@ -1,6 +1,6 @@
 /**
- * Operations on what callers used, what is left of their budgets, and the limits of calls. Times are in seconds, except the durations
- * of individual calls.
+ * Operations that report what callers used, what is left of their budgets, and the limits on calls. Times are in seconds, except the
+ * durations of individual calls, which are in milliseconds.
  */
 import { z } from 'zod'
 import { type AnswerOf, isWhole, operation, time, timeInQuery } from './operation.ts'

@@ -59,21 +59,21 @@ export async function runCall(
   for (;;) {
     const outcome = readOutcome(await sendCall(run), run)
     if (!(outcome instanceof CallFailure)) return outcome
-    if (!(await mayTryAgain(outcome, run))) throw outcome
+    if (!(await prepareRetry(outcome, run))) throw outcome
   }
 }
 
-/** Prepares the next attempt; false if there is none. */
-async function mayTryAgain(failure: CallFailure, run: CallRun): Promise<boolean> {
+/** Waits until the call may be repeated and updates `run` for it; false if the failure is final. */
+async function prepareRetry(failure: CallFailure, run: CallRun): Promise<boolean> {
   try {
-    if (mayResend(failure, run) && (await hasUsableInput(failure, run))) {
+    if (mayResend(failure, run) && (await prepareInput(failure, run))) {
       await pause(failure.retryAfterMs ?? backoffMs(run.toolRetries), run.session.settings, run.signal)
       run.toolRetries += 1
       // A caller's own id is kept, because under a new id repeating the call later would run the tool again.
       run.callId = run.options.callId ?? checkCallId(run.session.settings.randomId())
       return true
     }
-    return await wasResolvedByUser(failure, run)
+    return await awaitUser(failure, run)
   } catch (error) {
     if (error instanceof NoAnswer) throw noAnswerFailure(error, 'Waiting to repeat the call', factsOf(run))
     throw error
@@ -84,7 +84,7 @@ async function mayTryAgain(failure: CallFailure, run: CallRun): Promise<boolean>
  * Prompt content means that the input must change (OTC/T-06): if `onRetry` returns no new input, the caller gets the
  * failure.
  */
-async function hasUsableInput(failure: CallFailure, run: CallRun): Promise<boolean> {
+async function prepareInput(failure: CallFailure, run: CallRun): Promise<boolean> {
   if (failure.additionalPromptContent === undefined) return true
   const { onRetry } = run.options
   if (onRetry === undefined) return false
@@ -104,7 +104,7 @@ function mayResend(failure: CallFailure, { session, toolRetries }: CallRun): boo
 }
 
 /** Shows each challenge. After all are completed, the call is repeated once with the same call id (OTC-78). */
-async function wasResolvedByUser(failure: CallFailure, run: CallRun): Promise<boolean> {
+async function awaitUser(failure: CallFailure, run: CallRun): Promise<boolean> {
   const { session, signal, target } = run
   const { settings } = session
   if (run.hasAskedUser || failure.challenges.length === 0) return false
@@ -132,7 +132,7 @@ async function showChallenges(failure: CallFailure, run: CallRun): Promise<void>
   }
 }
 
-/** Tries the call paths in order; an answer counts only if its path exists (OTC/C-01). */
+/** Tries the call paths in order, until the server has one of them (OTC/C-01). */
 export async function sendCall(run: CallRun): Promise<HttpAnswer> {
   const { session, target } = run
   const { paths } = target.wire
@@ -156,14 +156,14 @@ async function post(path: CallPath, run: CallRun): Promise<HttpAnswer> {
   const { traceId, timeoutMs } = run.options
   const call = defined({ toolId: target.toolId, callId, input, traceId, context })
   const body = buildCallBody(target.wire, path, call)
-  const sending = {
+  const request = {
     method: 'POST' as const,
     url: settings.server.base + path,
     headers: async () => ({ ...(await target.headers()), ...callScopeHeaders(run.options) }),
     body: JSON.stringify(body),
   }
   const rules = { settings, signal, timeoutMs, progress, dedupes: isDeduplicated(run) }
-  return await sendOrFail(sending, rules, `The call to ${sending.url}`, () => ({
+  return await sendOrFail(request, rules, `The call to ${request.url}`, () => ({
     ...factsOf(run),
     advice: unknownOutcomeAdvice(run),
   }))
@@ -298,7 +298,7 @@ interface CallTarget {
   headers(): Promise<Readonly<Record<string, string>>>
 }
 
-/** A pinned dialect needs no list, unless requirements must be resolved (OTC §3.2 item 5). */
+/** Finds the tool. With a pinned dialect the list is read only to resolve requirements (OTC §3.2 item 5). */
 async function findTarget(
   session: CallSession,
   tool: string | RemoteTool,
@@ -307,11 +307,11 @@ async function findTarget(
   const { dialect } = session.settings
   const named = typeof tool === 'string' ? tool : tool.id
   if (typeof named !== 'string' || named === '') throw configFailure('Name the tool to call by its id.')
-  const given = typeof tool === 'string' ? undefined : tool
-  if (dialect !== undefined && (given !== undefined || !hasResolvers(session.settings))) {
-    return targetOf(session, named, given, PINNED_WIRES[dialect])
+  const listed = typeof tool === 'string' ? undefined : tool
+  if (dialect !== undefined && (listed !== undefined || !hasResolvers(session.settings))) {
+    return targetOf(session, named, listed, PINNED_WIRES[dialect])
   }
-  const found = given ?? (await session.directory.find(named, signal))
+  const found = listed ?? (await session.directory.find(named, signal))
   const { wire, keyHeader } = await session.directory.current(signal)
   const isRepeatable = callId !== undefined && found?.facts !== undefined
   const toolId = isRepeatable ? anyVersionOf(found.id, named) : (found?.id ?? named)

@@ -11,12 +11,14 @@ import {
   Calls,
   Catalog,
   openSession,
+  type ReadResult,
+  type ReadResultOptions,
   Runs,
   ServerResources,
   type SessionOptions,
   ToolSession,
 } from './server-resources.ts'
-import { ToolDirectory } from './tool-directory.ts'
+import { type FoundTools, ToolDirectory } from './tool-directory.ts'
 
 /**
  * The client of one server: detects OTC or OpenTool and offers `list`, `get`, `call`, `openSession` and `health` for
@@ -62,6 +64,20 @@ export class ColletClient {
     })
   }
 
+  /** The tools of a Collet server that fit a task in plain words, best first; at most 10, or `limit` (up to 50). */
+  async search(
+    text: string,
+    { limit, signal }: { readonly limit?: number; readonly signal?: AbortSignal } = {},
+  ): Promise<FoundTools> {
+    return await this.#withProtocol(signal, {
+      otc: () => this.#session.directory.search(text, { limit, signal }),
+      opentool: () => {
+        const message = 'OpenTool has no search. Use the address of the server without /opentool.'
+        throw new CallFailure('config', message)
+      },
+    })
+  }
+
   /**
    * One tool by any of its names: full id, id without version (the latest listed one), name for models, catalog id.
    */
@@ -101,6 +117,11 @@ export class ColletClient {
     }
   }
 
+  /** Reads a part of the recorded result of a call, on Collet servers: by path, range, filter and members. */
+  async readResult(callId: string, options: ReadResultOptions = {}): Promise<ReadResult> {
+    return await this.calls.result(callId, options)
+  }
+
   /** Opens a session of a tool that keeps state between calls, on Collet servers. */
   async openSession(tool: string | RemoteTool, options: SessionOptions = {}): Promise<ToolSession> {
     const listed = typeof tool === 'string' ? await this.get(tool, options) : tool
@@ -116,14 +137,14 @@ export class ColletClient {
     const signal = joinSignals(settings.signal, options.signal)
     // OTC's health check needs no credentials, so none are sent (OTC-04); OpenTool's version endpoint does (OTS-48).
     const isOpenTool = this.#opentool !== undefined
-    const sending = {
+    const request = {
       method: 'GET' as const,
       url: isOpenTool ? `${endpointsOf(settings)}/version` : `${settings.server.base}/health`,
       headers: isOpenTool ? settings.credentials.bearer : async () => ({}),
       ignoreBody: true as const,
     }
     try {
-      const { status } = await exchange(sending, { ...settings, signal })
+      const { status } = await exchange(request, { ...settings, signal })
       return { healthy: status >= 200 && status < 300, status }
     } catch (error) {
       if (!(error instanceof NoAnswer)) throw error

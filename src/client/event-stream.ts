@@ -2,8 +2,8 @@ import { EventParser, EventTooLong, type StreamEvent } from '#kernel/base/event-
 import { NoAnswer } from './http.ts'
 
 /**
- * Reads the events of a response, with a limit on their size and on the time between them. Streaming calls, events of
- * runs and `collet calls --follow` use it.
+ * Reads the events of a response. Streaming calls, events of runs and `collet calls --follow` use it. Invariant: the
+ * size of an event and the time between two chunks are limited.
  */
 
 export const EVENT_STREAM = /^text\/event-stream(?:;|$)/i

@@ -18,11 +18,16 @@ export class ForwardedCall {
   readonly #send: Fetch
   /** Name of the other server, for messages. */
   readonly #upstream: string
+  /** Every request so far was refused before processing, or never sent. */
   #isUntouched = true
+  /** A request may have run without an answer that tells its outcome. */
   #isLost = false
 
-  constructor(send: Fetch, upstream: string, traceparent?: string) {
-    this.#send = traceparent === undefined ? send : withHeader(send, 'traceparent', traceparent)
+  constructor(send: Fetch, upstream: string, traceHeaders: Readonly<Record<string, string>> = {}) {
+    this.#send = Object.entries(traceHeaders).reduce(
+      (sending, [name, value]) => withHeader(sending, name, value),
+      send,
+    )
     this.#upstream = upstream
   }
 
@@ -46,7 +51,7 @@ export class ForwardedCall {
     }
   }
 
-  /** Converts the failure into a tool's error. `canRetry` only if nothing can have taken effect (rule 9). */
+  /** Converts the client's failure into a tool's error. */
   toToolError(error: unknown): ToolError {
     if (isToolError(error)) return error
     if (!(error instanceof CallFailure)) throw error

@@ -7,8 +7,8 @@ import { CallFailure } from './failure.ts'
  * abort.
  */
 
-/** Keeps the last answer to each `GET` with an `ETag`, and revalidates it. */
-export function unchangedFetch(send: Fetch): Fetch {
+/** Caches the last answer to each `GET` that has an `ETag`, and revalidates it before each use. */
+export function revalidatingFetch(send: Fetch): Fetch {
   const known = new Map<string, { readonly etag: string; readonly text: string; readonly headers: Headers }>()
   return async (url, init) => {
     if (init.method !== 'GET') return await send(url, init)
@@ -41,7 +41,7 @@ export function withHeader(send: Fetch, name: string, value: string): Fetch {
   }
 }
 
-export interface HttpSending {
+export interface HttpRequest {
   readonly method: 'GET' | 'POST' | 'DELETE'
   readonly url: string
   /** Called for each attempt, inside its deadline, because tokens expire. */
@@ -81,12 +81,12 @@ export class NoAnswer extends Error {
 }
 
 /** Sends one request and reads its whole answer, within one deadline. */
-export async function exchange(sending: HttpSending, limits: HttpLimits): Promise<HttpAnswer> {
+export async function exchange(request: HttpRequest, limits: HttpLimits): Promise<HttpAnswer> {
   const deadline = new AbortController()
   const timer = setTimeout(() => deadline.abort(), limits.timeoutMs)
   const signal = joinSignals(deadline.signal, limits.signal)
   try {
-    return await untilAborted(signal, (ended) => sendAndRead(sending, limits, ended))
+    return await untilAborted(signal, (ended) => sendAndRead(request, limits, ended))
   } catch (error) {
     if (error instanceof CallFailure || error instanceof NoAnswer) throw error
     if (limits.signal?.aborted)
@@ -99,26 +99,26 @@ export async function exchange(sending: HttpSending, limits: HttpLimits): Promis
 }
 
 async function sendAndRead(
-  sending: HttpSending,
+  request: HttpRequest,
   limits: HttpLimits,
   signal: AbortSignal,
 ): Promise<HttpAnswer> {
   const { fetch, maxResponseBytes } = limits
-  const headers = { Accept: 'application/json', ...(await sending.headers()) }
+  const headers = { Accept: 'application/json', ...(await request.headers()) }
   signal.throwIfAborted()
-  const response = await fetch(sending.url, {
-    method: sending.method,
-    headers: sending.body === undefined ? headers : { ...headers, 'Content-Type': 'application/json' },
-    ...(sending.body === undefined ? {} : { body: sending.body }),
+  const response = await fetch(request.url, {
+    method: request.method,
+    headers: request.body === undefined ? headers : { ...headers, 'Content-Type': 'application/json' },
+    ...(request.body === undefined ? {} : { body: request.body }),
     // A redirect could send credentials and a call to another server, so none is followed.
     redirect: 'manual',
     signal,
   })
   if (response.type === 'opaqueredirect' || (response.status >= 300 && response.status < 400)) {
     await response.body?.cancel()
-    throw new NoAnswer('redirect', `answered with a redirect${redirectTarget(response, sending.url)}`)
+    throw new NoAnswer('redirect', `answered with a redirect${redirectTarget(response, request.url)}`)
   }
-  if (sending.ignoreBody) {
+  if (request.ignoreBody) {
     await response.body?.cancel()
     return { status: response.status, headers: response.headers, body: undefined }
   }

@@ -11,9 +11,11 @@ export type { JsonArray, JsonObject, JsonValue } from '#kernel/base/json'
 export type { ToolFacts } from '#kernel/tool/facts'
 export type {
   ClientDialect,
+  FoundTools,
   RemoteAuthorization,
   RemoteRequirements,
   RemoteTool,
+  ToolFamily,
 } from '#protocols/otc/codec-client'
 export type { FailureClass, RemoteChallenge, RemoteMissing } from '#protocols/otc/codec-client-reply'
 export type { CallOptions, CallResult } from './call.ts'
@@ -26,6 +28,8 @@ export type {
   Calls,
   Catalog,
   CatalogEntry,
+  ReadResult,
+  ReadResultOptions,
   RecordedCall,
   RunEvent,
   Runs,

@@ -28,7 +28,7 @@ import { CallFailure, type CallFailureOptions, configFailure } from './failure.t
 import {
   exchange,
   type HttpAnswer,
-  type HttpSending,
+  type HttpRequest,
   joinSignals,
   NoAnswer,
   type NoAnswerReason,
@@ -37,7 +37,7 @@ import type { ClientSettings } from './options.ts'
 import { noAnswerFailure, sendWithRetries } from './retries.ts'
 
 /**
- * Requests to an OpenTool server and the failures they end in. `opentool.ts` uses it for sessions, calls and streams.
+ * Requests to an OpenTool server and their failures. `opentool.ts` uses it for sessions, calls and streams.
  * Invariant: every failure has a class of `CallFailure` and, if the specification names one, an `OpenToolException`
  * as its cause (OTS-64).
  */
@@ -65,7 +65,7 @@ export async function getEndpoint(
   path: '/version' | '/load',
   signal: AbortSignal | undefined,
 ): Promise<HttpAnswer> {
-  const sending: HttpSending = {
+  const request: HttpRequest = {
     method: 'GET',
     url: endpointsOf(settings) + path,
     headers: settings.credentials.bearer,
@@ -77,9 +77,9 @@ export async function getEndpoint(
     progress: { resent: 0 },
   }
   try {
-    return await sendWithRetries(sending, rules)
+    return await sendWithRetries(request, rules)
   } catch (error) {
-    if (error instanceof NoAnswer) throw noAnswer(error, `GET ${sending.url}`, {})
+    if (error instanceof NoAnswer) throw noAnswer(error, `GET ${request.url}`, {})
     throw error
   }
 }
@@ -96,7 +96,7 @@ export function bodyOf({ status, body }: HttpAnswer): JsonValue | undefined {
  * Collet server keeps it.
  */
 export async function postCall(settings: ClientSettings, call: FunctionCall, options: OpenToolCallOptions) {
-  const sending = callSending(settings, '/call', call, options)
+  const request = callRequest(settings, '/call', call, options)
   const facts = factsOf(call, options.idempotencyKey)
   const limits = {
     ...settings,
@@ -105,10 +105,10 @@ export async function postCall(settings: ClientSettings, call: FunctionCall, opt
   }
   let answer: HttpAnswer
   try {
-    answer = await exchange(sending, limits)
+    answer = await exchange(request, limits)
   } catch (error) {
     if (error instanceof NoAnswer)
-      throw noAnswer(error, `The call to ${sending.url}`, { ...facts, isCall: true })
+      throw noAnswer(error, `The call to ${request.url}`, { ...facts, isCall: true })
     throw error
   }
   const { status, body, headers } = answer
@@ -119,18 +119,18 @@ export async function postCall(settings: ClientSettings, call: FunctionCall, opt
   throw failureOf(read.exception, { ...factsOf(call, callId), ...runOf(headers), status })
 }
 
-/** The facts that every failure of a call includes. */
+/** Members that every failure of a call includes. */
 export function factsOf({ name }: FunctionCall, callId: string | undefined): CallFailureOptions {
   return defined({ toolId: name, callId })
 }
 
 /** The request for `/call` and `/streamCall` (OTS-62). */
-export function callSending(
+export function callRequest(
   settings: ClientSettings,
   path: '/call' | '/streamCall',
   call: FunctionCall,
   options: OpenToolCallOptions,
-): HttpSending & { readonly body: string } {
+): HttpRequest & { readonly body: string } {
   const { id, name, arguments: params } = call
   const extra = callHeaders(settings, options)
   return {

@@ -26,7 +26,7 @@ import { CallFailure, configFailure } from './failure.ts'
 import { awaitShared, readText } from './http.ts'
 import {
   bodyOf,
-  callSending,
+  callRequest,
   factsOf,
   failureOf,
   getEndpoint,
@@ -93,8 +93,8 @@ export class OpenToolSession {
     if (typeof requested !== 'string' || requested === '') throw configFailure('Name the function to call.')
     const callId = checkCallId(options.callId ?? this.#settings.randomId())
     if (options.timeoutMs !== undefined) readTimeoutMs(options.timeoutMs)
-    const given = copyJson(input)
-    if (!isJsonObject(given)) throw configFailure('The arguments of a function must be an object.')
+    const params = copyJson(input)
+    if (!isJsonObject(params)) throw configFailure('The arguments of a function must be an object.')
     const functions = await this.#load(options.signal)
     // Only the newest version is described, so the requirements of another version are unknown.
     const { described } = findNamed(functions, requested) ?? {}
@@ -104,7 +104,7 @@ export class OpenToolSession {
     const context = await resolveContext({ tool, toolId: name, userId, signal }, this.#settings)
     const { result, runId, ...answer } = await postCall(
       this.#settings,
-      { id: callId, name, arguments: given },
+      { id: callId, name, arguments: params },
       { ...options, ...headersOf(context), idempotencyKey: callId },
     )
     return {
@@ -139,16 +139,16 @@ export class OpenToolSession {
 }
 
 /**
- * Finds a function by another of its names, which Collet servers list; other names are left to the server.
- * `isOther` if a version other than the newest was requested, because only the newest is described.
+ * Finds a function by its name, or by another name that a Collet server lists for it. `isOther` is true if a version
+ * other than the newest was requested, because only the newest is described.
  */
 function findNamed(
   functions: Functions,
-  asked: string,
+  requested: string,
 ): { readonly described: OpenToolFunction; readonly isOther: boolean } | undefined {
-  const exact = functions.get(asked)
+  const exact = functions.get(requested)
   if (exact !== undefined) return { described: exact, isOther: false }
-  const ref = parseToolName(asked)
+  const ref = parseToolName(requested)
   if (ref === undefined) return undefined
   for (const described of functions.values()) {
     const { name, [FACTS_EXTENSION]: extension } = described
@@ -160,9 +160,9 @@ function findNamed(
   return undefined
 }
 
-/** Names the requested version, because the newest version may have changed in the meantime, also for a recorded call. */
-function methodFor(asked: string, name: string): string {
-  return (parseToolName(asked)?.version ?? LATEST) === LATEST ? name : asked
+/** Keeps a version in the name: without it, the server would use the newest, which may have changed since the call was recorded. */
+function methodFor(requested: string, name: string): string {
+  return (parseToolName(requested)?.version ?? LATEST) === LATEST ? name : requested
 }
 
 function headersOf(
@@ -300,15 +300,15 @@ export interface ToolReturn {
 
 /** Parses a call as models and agents pass it on: `{ id, name, arguments }`. */
 export function functionCallFromJson(json: unknown): FunctionCall {
-  const { id, name, arguments: given } = membersOf(json)
-  if (typeof id === 'string' && typeof name === 'string' && isJsonObject(given ?? {})) {
-    return { id, name, arguments: isJsonObject(given) ? given : {} }
+  const { id, name, arguments: params } = membersOf(json)
+  if (typeof id === 'string' && typeof name === 'string' && isJsonObject(params ?? {})) {
+    return { id, name, arguments: isJsonObject(params) ? params : {} }
   }
   throw configFailure('A function call needs the strings "id" and "name" and the object "arguments".')
 }
 
-export function functionCallToJson({ id, name, arguments: given }: FunctionCall): JsonObject {
-  return { id, name, arguments: given }
+export function functionCallToJson({ id, name, arguments: params }: FunctionCall): JsonObject {
+  return { id, name, arguments: params }
 }
 
 export function toolReturnFromJson(json: unknown): ToolReturn {
@@ -360,18 +360,18 @@ export async function* streamCall(
   call: FunctionCall,
   options: OpenToolCallOptions,
 ): AsyncGenerator<StreamedResult> {
-  const sending = callSending(settings, '/streamCall', call, options)
+  const request = callRequest(settings, '/streamCall', call, options)
   const facts = factsOf(call, options.idempotencyKey)
   const wait = new IdleTimeout(options.timeoutMs ?? settings.timeoutMs, [settings.signal, options.signal])
   try {
-    const response = await settings.fetch(sending.url, {
+    const response = await settings.fetch(request.url, {
       method: 'POST',
       headers: {
-        ...(await sending.headers()),
+        ...(await request.headers()),
         Accept: 'text/event-stream',
         'Content-Type': 'application/json',
       },
-      body: sending.body,
+      body: request.body,
       redirect: 'manual',
       signal: wait.signal,
     })
@@ -393,7 +393,7 @@ export async function* streamCall(
   } catch (error) {
     const failure = wait.reasonFor(error)
     if (failure === undefined) throw error
-    throw noAnswer(failure, `The call to ${sending.url}`, { ...facts, isCall: true })
+    throw noAnswer(failure, `The call to ${request.url}`, { ...facts, isCall: true })
   } finally {
     wait.end()
   }

@@ -19,8 +19,8 @@ import { type Fetch, type HttpLimits, type Sleep, sleep, withHeader } from './ht
 type Resolved = string | undefined | Promise<string | undefined>
 
 /**
- * Return what a tool needs beyond its input; called before each call. If they return nothing, the call is still
- * sent, because the server may have the value in its vault or know the user.
+ * Functions that return what a tool needs beyond its input, called before each call. If one returns nothing, the call
+ * is still sent, because the server may have the value in its vault or know the user.
  */
 export interface RequirementResolvers {
   /** Returns a token for this provider. */
@@ -46,8 +46,8 @@ export interface ClientOptions {
   readonly dialect?: ClientDialect
   readonly requirements?: RequirementResolvers
   /**
-   * What to do without a token, secret or user id that no resolver returned. Default `send`: the server may have it, or answers what
-   * is missing.
+   * Whether to send a call although no resolver returned a required token, secret or user id. Default `send`: the server may have the
+   * value, and otherwise reports what is missing.
    */
   readonly missingRequirements?: 'send' | 'refuse'
   /** Called once for each page that a user has to open. */

@@ -43,7 +43,7 @@ export async function resolveContext(
 async function resolveUserId(needs: ContextNeeds, settings: ClientSettings): Promise<string | undefined> {
   if (needs.userId !== undefined || !needs.tool?.requirements.userId) return needs.userId
   const userId = await ask('the user id', needs, () => settings.requirements.userId?.())
-  if (userId === undefined) refuseUnlessSent(needs, settings, 'a user id', { userId: true })
+  if (userId === undefined) reportMissing(needs, settings, 'a user id', { userId: true })
   return userId
 }
 
@@ -53,7 +53,7 @@ async function resolveTokens(needs: ContextNeeds, tool: RemoteTool, settings: Cl
     const { id } = requirement
     const resolve = () => settings.requirements.authorization?.(id, requirement, tool)
     const token = await ask(`the authorization \`${id}\``, needs, resolve)
-    if (token === undefined) refuseUnlessSent(needs, settings, `a token for \`${id}\``, { authorization: [] })
+    if (token === undefined) reportMissing(needs, settings, `a token for \`${id}\``, { authorization: [] })
     else tokens.push({ id, token })
   }
   return tokens
@@ -64,13 +64,13 @@ async function resolveSecrets(needs: ContextNeeds, tool: RemoteTool, settings: C
   for (const { id } of tool.requirements.secrets) {
     const resolve = () => settings.requirements.secrets?.(id, tool)
     const value = await ask(`the secret \`${id}\``, needs, resolve)
-    if (value === undefined) refuseUnlessSent(needs, settings, `the secret \`${id}\``, { secrets: [id] })
+    if (value === undefined) reportMissing(needs, settings, `the secret \`${id}\``, { secrets: [id] })
     else secrets.push({ id, value })
   }
   return secrets
 }
 
-/** An empty answer counts as none. A resolver's error may contain secrets, so it is kept as the cause only. */
+/** Calls a resolver; an empty text counts as no value. Its error may contain secrets, so it is kept as the cause only. */
 async function ask(
   what: string,
   needs: ContextNeeds,
@@ -87,8 +87,8 @@ async function ask(
   }
 }
 
-/** By default the call is sent: the server may have the value in its vault, or know the user from the credential (OTC/T-32). */
-function refuseUnlessSent(
+/** Throws only with `refuse`: by default the call is sent, because the server may have the value or know the user (OTC/T-32). */
+function reportMissing(
   { toolId }: ContextNeeds,
   { missingRequirements }: ClientSettings,
   what: string,

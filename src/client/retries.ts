@@ -1,6 +1,6 @@
 import { isJsonObject } from '#kernel/base/json'
 import { CallFailure, type CallFailureOptions } from './failure.ts'
-import { exchange, type HttpAnswer, type HttpSending, NoAnswer, untilAborted } from './http.ts'
+import { exchange, type HttpAnswer, type HttpRequest, NoAnswer, untilAborted } from './http.ts'
 import type { ClientSettings } from './options.ts'
 
 /**
@@ -9,7 +9,7 @@ import type { ClientSettings } from './options.ts'
  * deduplicates it.
  */
 
-interface SendingRules {
+interface RetryRules {
   readonly settings: ClientSettings
   readonly signal: AbortSignal | undefined
   readonly timeoutMs?: number | undefined
@@ -23,11 +23,11 @@ interface SendingRules {
  * Sends one request until it is answered, and resends it at most `maxRetries` times (OTC/T-07). The request never changes, so a
  * call keeps its id. Returns the last answer; throws `NoAnswer` if there was none.
  */
-export async function sendWithRetries(sending: HttpSending, rules: SendingRules): Promise<HttpAnswer> {
+export async function sendWithRetries(request: HttpRequest, rules: RetryRules): Promise<HttpAnswer> {
   const { settings, signal, progress } = rules
   const limits = { ...settings, signal, timeoutMs: rules.timeoutMs ?? settings.timeoutMs }
   for (;;) {
-    const result = await exchange(sending, limits).catch(keepNoAnswer)
+    const result = await exchange(request, limits).catch(keepNoAnswer)
     const advice: Partial<ReturnType<typeof retryAdvice>> =
       result instanceof NoAnswer
         ? { resend: rules.dedupes && (result.reason === 'network' || result.reason === 'timeout') }
@@ -43,13 +43,13 @@ export async function sendWithRetries(sending: HttpSending, rules: SendingRules)
 
 /** Like `sendWithRetries`, but throws a missing answer as the `CallFailure` that the client's caller gets. */
 export async function sendOrFail(
-  sending: HttpSending,
-  rules: SendingRules,
-  doing = `${sending.method} ${sending.url}`,
+  request: HttpRequest,
+  rules: RetryRules,
+  doing = `${request.method} ${request.url}`,
   facts: () => Parameters<typeof noAnswerFailure>[2] = () => ({}),
 ): Promise<HttpAnswer> {
   try {
-    return await sendWithRetries(sending, rules)
+    return await sendWithRetries(request, rules)
   } catch (error) {
     throw error instanceof NoAnswer ? noAnswerFailure(error, doing, facts()) : error
   }
@@ -96,7 +96,7 @@ function keepNoAnswer(error: unknown): NoAnswer {
   throw error
 }
 
-/** Longer waits between attempts are returned to the caller as a failure (OTC/T-06). */
+/** If a server requests a longer wait, the caller gets the failure instead (OTC/T-06). */
 export const MAX_WAIT_MS = 60_000
 /** Maximum number of repetitions of a failure with `can_retry` (OTC/T-06). */
 export const MAX_TOOL_RETRIES = 2

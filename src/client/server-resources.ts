@@ -39,6 +39,43 @@ export interface RecordedCall {
   readonly record: JsonObject
 }
 
+/** Which part of a result to read. */
+export interface ReadResultOptions extends RequestOptions {
+  /** JSON Pointer or dotted path; default the whole value. */
+  readonly path?: string | undefined
+  /** First item of an array, member of an object, character of a text or byte of a file. */
+  readonly offset?: number | undefined
+  readonly limit?: number | undefined
+  /** Items of an array whose member has this value, or contains this text. */
+  readonly where?:
+    | { readonly member: string; readonly equals?: string; readonly contains?: string }
+    | undefined
+  /** Members to return of an object, or of each item. */
+  readonly select?: readonly string[] | undefined
+  /** `text`: the JSON as text, by characters. */
+  readonly format?: 'json' | 'text' | undefined
+  /** `content`: the content blocks that an MCP server sent. */
+  readonly part?: 'value' | 'content' | undefined
+  /** Bytes of the value; default 32 000, 0 = all. */
+  readonly maxBytes?: number | undefined
+}
+
+/** A part of a recorded result. */
+export interface ReadResult {
+  /** JSON Pointer of the part. */
+  readonly path: string
+  readonly value: JsonValue
+  /** What `offset`, `count` and `total` count. */
+  readonly unit?: string
+  readonly offset?: number
+  readonly count?: number
+  readonly total?: number
+  /** Offset of the next part; absent at the end. */
+  readonly nextOffset?: number
+  /** Places inside of the value that are shortened. */
+  readonly leftOut: readonly JsonValue[]
+}
+
 export class Calls {
   readonly #resources: ServerResources
 
@@ -60,13 +97,32 @@ export class Calls {
   }
 
   /** `undefined` if the caller made no call with this id. */
-  async get(callId: string, asked: RequestOptions = {}): Promise<RecordedCall | undefined> {
-    return await this.#read('GET', callId, asked)
+  async get(callId: string, options: RequestOptions = {}): Promise<RecordedCall | undefined> {
+    return await this.#read('GET', callId, options)
   }
 
-  /** Requests cancellation and returns the call: the first recorded outcome counts. */
-  async cancel(callId: string, asked: RequestOptions = {}): Promise<RecordedCall | undefined> {
-    return await this.#read('DELETE', callId, asked)
+  /** A part of the result of one of the caller's calls; throws `CallFailure` if there is none. */
+  async result(callId: string, { signal, ...asked }: ReadResultOptions = {}): Promise<ReadResult> {
+    const path = `/calls/${encodeURIComponent(callId)}/result?${resultQuery(asked)}`
+    const body = await this.#resources.demand('GET', path, { signal })
+    if (!isJsonObject(body) || body.value === undefined || typeof body.path !== 'string')
+      throw unreadable('GET /calls/{id}/result', 'a part of a result')
+    return {
+      ...{ path: body.path, value: body.value },
+      ...defined({
+        unit: textOf(body.unit),
+        offset: numberOf(body.offset),
+        count: numberOf(body.count),
+        total: numberOf(body.total),
+        nextOffset: numberOf(body.next_offset),
+      }),
+      leftOut: Array.isArray(body.left_out) ? body.left_out : [],
+    }
+  }
+
+  /** Requests cancellation and returns the call, which may have ended before the request arrived. */
+  async cancel(callId: string, options: RequestOptions = {}): Promise<RecordedCall | undefined> {
+    return await this.#read('DELETE', callId, options)
   }
 
   async #read(method: 'GET' | 'DELETE', callId: string, { signal }: RequestOptions) {
@@ -97,6 +153,22 @@ function readRecorded(body: JsonValue | undefined): RecordedCall | undefined {
     ...outcomeOf(body, callId),
     record: body,
   }
+}
+
+function resultQuery(asked: Omit<ReadResultOptions, 'signal'>): URLSearchParams {
+  const { path, offset, limit, where, select, format, part, maxBytes } = asked
+  const sign = where?.equals === undefined ? `~${where?.contains ?? ''}` : `=${where.equals}`
+  const written = defined({
+    ...{ path, format, part, offset: offset?.toString(), limit: limit?.toString() },
+    where: where === undefined ? undefined : `${where.member}${sign}`,
+    select: select?.join(','),
+    max_bytes: maxBytes?.toString(),
+  })
+  return new URLSearchParams(written)
+}
+
+function numberOf(value: JsonValue | undefined): number | undefined {
+  return typeof value === 'number' ? value : undefined
 }
 
 function textOf(value: JsonValue | undefined): string | undefined {
@@ -150,26 +222,26 @@ export class ServerResources {
     const { settings } = this
     // The idempotency key makes a repeated POST safe.
     const key = body === undefined ? {} : { [IDEMPOTENCY_KEY_HEADER]: settings.randomId() }
-    const sending = {
+    const request = {
       method,
       url: this.urlOf(path),
       headers: async () => ({ ...(await this.headers()), ...key }),
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     }
     const ended = joinSignals(settings.signal, signal)
-    return await sendOrFail(sending, { settings, signal: ended, dedupes: true, progress: { resent: 0 } })
+    return await sendOrFail(request, { settings, signal: ended, dedupes: true, progress: { resent: 0 } })
   }
 
   /** Returns the body of a successful answer; throws on any other. */
-  async demand(...asked: Parameters<ServerResources['ask']>): Promise<JsonValue | undefined> {
-    const answer = await this.ask(...asked)
+  async demand(...request: Parameters<ServerResources['ask']>): Promise<JsonValue | undefined> {
+    const answer = await this.ask(...request)
     if (isSuccess(answer)) return answer.body
     throw refused(answer)
   }
 
   /** Like `demand`; `undefined` if the server answers 404. */
-  async find(...asked: Parameters<ServerResources['ask']>): Promise<Pick<HttpAnswer, 'body'> | undefined> {
-    const answer = await this.ask(...asked)
+  async find(...request: Parameters<ServerResources['ask']>): Promise<Pick<HttpAnswer, 'body'> | undefined> {
+    const answer = await this.ask(...request)
     if (answer.status === 404) return undefined
     if (isSuccess(answer)) return answer
     throw refused(answer)
@@ -247,8 +319,8 @@ export async function openSession(
   toolId: string,
   { runId, userId, signal }: SessionOptions,
 ): Promise<{ readonly id: string; readonly runId: string }> {
-  const asked = defined({ toolId, runId, userId })
-  const body = await resources.demand('POST', '/v1/sessions', { signal, body: asked })
+  const terms = defined({ toolId, runId, userId })
+  const body = await resources.demand('POST', '/v1/sessions', { signal, body: terms })
   if (!isJsonObject(body) || typeof body.sessionId !== 'string' || typeof body.runId !== 'string') {
     throw unreadable('POST /v1/sessions', 'a session')
   }

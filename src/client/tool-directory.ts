@@ -4,8 +4,10 @@ import {
   API_KEY_HEADERS,
   type ApiKeyHeader,
   detectWire,
+  type FoundTools,
   PINNED_WIRES,
   type RemoteTool,
+  readFoundTools,
   readToolList,
   type ServerWire,
   VERSION_HEADER,
@@ -22,6 +24,8 @@ import { sendOrFail } from './retries.ts'
  * the header for API keys. Invariant: concurrent readers share one request, and a tool counts as unknown only after a
  * fresh list.
  */
+
+export type { FoundTools }
 
 /** The answer to `GET /tools`. */
 export interface Listing {
@@ -65,6 +69,28 @@ export class ToolDirectory {
     // All waiters may have left by the time the request fails.
     loading.catch(() => undefined)
     return await awaitShared(loading, signal, 'Listing the tools')
+  }
+
+  /** Asks the server which tools fit a text. */
+  async search(
+    text: string,
+    { limit, signal }: { readonly limit?: number | undefined; readonly signal?: AbortSignal | undefined },
+  ): Promise<FoundTools> {
+    const { keyHeader } = await this.current(signal)
+    const query = new URLSearchParams(defined({ q: text, limit: limit?.toString() }))
+    const asked = this.#get(keyHeader, `?${query}`)
+    const answer = await awaitShared(asked, signal, 'Searching the tools')
+    const { status, body = null } = answer
+    if (status < 200 || status > 299) throw refusedList(answer)
+    const found = readFoundTools(body)
+    if (found !== undefined) return found
+    throw new CallFailure(
+      'transport',
+      'The server answered a search with something that is not a tool list.',
+      {
+        status,
+      },
+    )
   }
 
   /** Finds a tool by any of its names; on the wire it has its full id (OTC/C-15). */
@@ -111,19 +137,19 @@ export class ToolDirectory {
     return first
   }
 
-  async #get(keyHeader: ApiKeyHeader | undefined): Promise<HttpAnswer> {
+  async #get(keyHeader: ApiKeyHeader | undefined, query = ''): Promise<HttpAnswer> {
     const { server, credentials, dialect, signal } = this.#settings
-    const sending = {
+    const request = {
       method: 'GET' as const,
       // There is no body, because fetch cannot send a body with GET (OTC/C-31).
-      url: `${server.base}/tools`,
+      url: `${server.base}/tools${query}`,
       headers: async () => ({
         ...versionHeaders(dialect),
         ...(await credentials.headers(dialect, keyHeader)),
       }),
     }
     const rules = { settings: this.#settings, signal, dedupes: true, progress: { resent: 0 } }
-    return await sendOrFail(sending, rules)
+    return await sendOrFail(request, rules)
   }
 }
 
@@ -135,10 +161,10 @@ function refusedList({ status, body }: HttpAnswer): CallFailure {
 }
 
 /** Finds a tool by any of its names (docs/names.md): first ids, then names for models, then catalog ids. */
-export function findTool(tools: readonly RemoteTool[], asked: string): RemoteTool | undefined {
-  const exact = tools.find((tool) => tool.id === asked)
+export function findTool(tools: readonly RemoteTool[], requested: string): RemoteTool | undefined {
+  const exact = tools.find((tool) => tool.id === requested)
   if (exact !== undefined) return exact
-  const { base, version } = parseToolName(asked) ?? { base: asked, version: LATEST }
+  const { base, version } = parseToolName(requested) ?? { base: requested, version: LATEST }
   const named = [
     tools.filter(({ id }) => baseOf(id) === base),
     tools.filter(({ name }) => name === base),

@@ -4,6 +4,7 @@ import type { Hooks } from '#kernel/base/hooks'
 import type { JsonObject } from '#kernel/base/json'
 import type { DefinedTool, InputOf } from '#kernel/tool/define'
 import type { ProtocolConfigs } from '#protocols/list'
+import type { Embed } from '#search/embedding'
 import type { SOURCE_OPTIONS } from '#sources/source-types'
 import type { CONFIG_SCHEMA } from './schema.ts'
 
@@ -17,10 +18,10 @@ import type { CONFIG_SCHEMA } from './schema.ts'
 export interface ColletConfig<
   Tools extends readonly ToolEntry[] = readonly ToolEntry[],
   Names extends string = string,
-> extends Omit<WrittenConfig, keyof ProtocolConfigs | 'tools' | 'sources' | 'approvals' | 'hooks'>,
+> extends Omit<WrittenConfig, keyof ProtocolConfigs | 'tools' | 'sources' | 'approvals' | 'hooks' | 'search'>,
     ProtocolConfigs {
   /**
-   * Tools made by `tool()`, and paths or globs (relative to the config file) of files that export some. They are
+   * Tools made by `tool()`, and paths or globs (relative to the config file) of files that export tools. They are
    * listed in this order; the files of one glob, and the exports of one file, by name.
    */
   readonly tools?: Tools
@@ -29,6 +30,14 @@ export interface ColletConfig<
   readonly approvals?: ApprovalsConfig<Tools, Names>
   /** The operator's own checks; not in a JSON config. */
   readonly hooks?: Hooks
+  readonly search?: SearchConfig
+}
+
+interface SearchConfig {
+  /** Remember what was asked before a successful call, and use it in later searches of the same tenant. Default true. */
+  readonly learn?: boolean
+  /** The operator's embedding model: returns one vector for each text. Not in a JSON config. Default none. */
+  readonly embed?: Embed
 }
 
 /** Returns the config unchanged. It exists for its types: predicates in `approvals.perTool` get the input types of `tools`. */

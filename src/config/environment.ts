@@ -4,7 +4,7 @@ import { configError } from './load.ts'
 
 /*
  * The environment variables that Collet reads.
- * The command line reads them once and hands them on.
+ * The command line reads them once and passes them on.
  * Invariant: no other module reads `process.env`, and secrets are never printed.
  */
 
@@ -13,12 +13,11 @@ export interface Environment {
   readonly masterKey: Secret | undefined
   /** `COLLET_KEY_OLD`, or `COLLET_KEY_OLD_FILE`: the previous key, while `collet store rekey` changes it. */
   readonly oldMasterKey: Secret | undefined
-  /** `COLLET_CONFIG`: the config file when no `--config` is given. */
+  /** `COLLET_CONFIG`: the config file, unless `--config` names another. */
   readonly configFile: string | undefined
   readonly logLevel: string | undefined
   /** Whether `NO_COLOR` is set and not empty. */
   readonly noColor: boolean
-  readonly otlpEndpoint: string | undefined
   /** `COLLET_URL`: the server that client commands talk to. */
   readonly url: string | undefined
   /** `COLLET_API_KEY`: the key that client commands send. */
@@ -56,7 +55,6 @@ export function readEnvironment(
     configFile: text('COLLET_CONFIG'),
     logLevel: text('COLLET_LOG_LEVEL'),
     noColor: text('NO_COLOR') !== undefined,
-    otlpEndpoint: text('OTEL_EXPORTER_OTLP_ENDPOINT'),
     url: text('COLLET_URL'),
     apiKey: secret('COLLET_API_KEY'),
     opentoolKeys: secret('COLLET_OPENTOOL_KEYS'),

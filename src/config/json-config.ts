@@ -10,9 +10,9 @@ import { CONFIG_SCHEMA } from './schema.ts'
 export type Variables = Readonly<Record<string, string | undefined>>
 
 /**
- * Reads a config as JSON, and reports the problems of its placeholders. `$schema` is for editors. `${env:NAME}` in a text is
- * replaced by the environment variable, and `${env:NAME:-other}` by `other` if the variable is not set; `$${` is a plain `${`. A value that
- * is nothing but a placeholder may stand for a number, or for true or false. Throws what `JSON.parse` throws.
+ * Reads a config as JSON, and reports the problems of its placeholders. `$schema`, which is for editors, is removed. `${env:NAME}` in a
+ * text is replaced by the environment variable, and `${env:NAME:-other}` by `other` if the variable is not set; `$${` is a literal `${`. A
+ * value that is nothing but a placeholder may stand for a number, or for true or false. Throws what `JSON.parse` throws.
  */
 export function readJsonConfig(text: string, variables: Variables) {
   const problems: { where: string; message: string }[] = []
@@ -55,7 +55,7 @@ interface FilledText {
   readonly key: string
 }
 
-/** Converts filled texts to numbers or booleans where the schema expects one. */
+/** Converts filled texts to numbers or booleans if the schema expects them. */
 function convertFilledTexts(config: unknown, filled: readonly FilledText[]): void {
   if (filled.length === 0) return
   for (const issue of CONFIG_SCHEMA.safeParse(config).error?.issues ?? []) {
@@ -63,7 +63,7 @@ function convertFilledTexts(config: unknown, filled: readonly FilledText[]): voi
     const holder = issue.path.slice(0, -1).reduce<unknown>(memberOf, config)
     const key = String(issue.path.at(-1))
     const target = filled.find((text) => text.holder === holder && text.key === key)
-    const value = kindOf(issue.expected, memberOf(holder, key))
+    const value = convertText(issue.expected, memberOf(holder, key))
     if (target !== undefined && value !== undefined) Reflect.set(target.holder, key, value)
   }
 }
@@ -72,7 +72,7 @@ function memberOf(holder: unknown, key: PropertyKey): unknown {
   return typeof holder === 'object' && holder !== null ? Reflect.get(holder, key) : undefined
 }
 
-function kindOf(expected: string, text: unknown): number | boolean | undefined {
+function convertText(expected: string, text: unknown): number | boolean | undefined {
   if (typeof text !== 'string') return undefined
   if (expected === 'boolean') return text === 'true' ? true : text === 'false' ? false : undefined
   return /^(?:number|int)$/.test(expected) && /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : undefined
@@ -97,8 +97,8 @@ function withoutSchema(config: unknown): unknown {
   return rest
 }
 
-/** Settings that only a module can have. */
-const FUNCTIONS = ['hooks', 'approvals.when', 'approvals.perTool.when']
+/** Settings that are functions, so only a config that is a module can have them. */
+const FUNCTIONS = ['hooks', 'search.embed', 'approvals.when', 'approvals.perTool.when']
 
 type Schema = { -readonly [Key in keyof z.core.JSONSchema.JSONSchema]: z.core.JSONSchema.JSONSchema[Key] }
 

@@ -125,7 +125,7 @@ describe('loadTools', () => {
     const { ids, problems } = await load('./tools/*.ts')
     expect(ids).toEqual(['A.One@1.0.0'])
     expect(problems).toEqual([
-      `${file}: exports no tool. Export what tool({ … }), workflow({ … }), prompt({ … }) or resource({ … }) gives.`,
+      `${file}: exports no tool. Export the result of tool({ … }), workflow({ … }), prompt({ … }) or resource({ … }).`,
     ])
   })
 })

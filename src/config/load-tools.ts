@@ -16,9 +16,9 @@ import { isImported } from './to-settings.ts'
  */
 
 /**
- * Loads and prepares the tools of a config; continues after a bad tool, so that all problems are reported. With an error among
- * them the server must not start. Tools are in the order of the config; files of a glob and exports of a file by name (a module
- * keeps no other order).
+ * Loads and prepares the tools of a config; continues after a bad tool, so that all problems are reported. If one of them is an error,
+ * the server must not start. Tools are in the order of the config; files of a glob and exports of a file by name (a module keeps no
+ * other order).
  */
 export async function loadTools(loaded: LoadedConfig, load?: ImportModule) {
   const problems: ConfigProblem[] = []
@@ -32,9 +32,9 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule) {
   // For tools in the config itself only their functions are hashed, so that changes elsewhere in the file change no tool.
   const modules = [...found.values()].map(({ file }) => file).filter((file) => file !== loaded.file)
   const hashes = await hashFiles(modules)
-  const definitions = [...found.values()].map((one) => {
-    const moduleHash = hashes.get(one.file)
-    return moduleHash === undefined ? one : { ...one, moduleHash }
+  const definitions = [...found.values()].map((each) => {
+    const moduleHash = hashes.get(each.file)
+    return moduleHash === undefined ? each : { ...each, moduleHash }
   })
   const prepared = prepareTools(definitions, {
     acknowledgeLaxerVersions: loaded.config.acknowledgeLaxerVersions,
@@ -76,7 +76,7 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule) {
           hasTool = true
           add(item, file)
         } else {
-          const message = unmarked(item)
+          const message = unmarkedProblem(item)
           if (message !== undefined) problems.push({ severity: 'error', file, where: name, message })
         }
       }
@@ -98,20 +98,20 @@ async function hashFiles(files: readonly string[]): Promise<ReadonlyMap<string, 
 }
 
 const EXPORTS_NOTHING =
-  'exports no tool. Export what tool({ … }), workflow({ … }), prompt({ … }) or resource({ … }) gives.'
+  'exports no tool. Export the result of tool({ … }), workflow({ … }), prompt({ … }) or resource({ … }).'
 const NOT_MADE_BY_TOOL = 'looks like a tool, but was not made by tool(). Write tool({ … }) around it.'
 const NOT_MADE_BY_RESOURCE =
   'looks like a resource, but was not made by resource(). Write resource({ … }) around it.'
 
 function notATool(entry: unknown): string {
-  const message = unmarked(entry)
+  const message = unmarkedProblem(entry)
   if (message !== undefined) return message
   if (Array.isArray(entry)) return 'is a list. Spread it: tools: [...list].'
   return 'expected a tool made by tool(), or a path or glob of files that export tools.'
 }
 
-/** What is wrong with a definition that no function of ours made; `undefined` for any other value. */
-function unmarked(value: unknown): string | undefined {
+/** The problem of a definition that was not made by `tool()` or `resource()`; `undefined` for any other value. */
+function unmarkedProblem(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null || !('id' in value)) return undefined
   if ('run' in value) return NOT_MADE_BY_TOOL
   return 'read' in value && ('uri' in value || 'uriTemplate' in value) ? NOT_MADE_BY_RESOURCE : undefined
@@ -127,7 +127,7 @@ function toProblem({ toolId, file, where, problem, fix }: Finding): ConfigProble
 }
 
 const GLOB_CHARACTERS = /[*?[\]{}!]/
-/** Files that a glob may match and that contain no tools. */
+/** Files that a glob may match but that contain no tools. */
 const NOT_TOOLS = /\.(d\.[cm]?ts|(test|spec)\.[cm]?[jt]s|map)$/
 
 /** The files that a `tools` entry names, absolute and sorted; empty if there are none. */

@@ -26,6 +26,6 @@ describe('findConfig', () => {
     expect(() => findConfig(folder, 'gone.ts')).toThrow(`There is no config file ${join(folder, 'gone.ts')}`)
     writeFileSync(join(folder, 'collet.config.ts'), '')
     writeFileSync(join(folder, 'collet.config.json'), '')
-    expect(() => findConfig(folder)).toThrow('There are both collet.config.ts and collet.config.json')
+    expect(() => findConfig(folder)).toThrow('Both collet.config.ts and collet.config.json are in')
   })
 })

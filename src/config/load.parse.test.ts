@@ -36,6 +36,7 @@ describe('parseConfig', () => {
       oauth: { providers: {}, allowUnboundConsent: false },
       console: { enabled: true },
       calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 16 * 1_048_576 },
+      results: { modelBytes: 32_000 },
       journal: { retentionDays: 90 },
       egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
       limits: {
@@ -56,8 +57,9 @@ describe('parseConfig', () => {
       acknowledgeLaxerVersions: [],
       authoring: { describeParameters: true },
       hooks: {},
+      search: { learn: true },
       log: { level: 'info', format: 'auto' },
-      telemetry: { tenantLabel: false },
+      telemetry: { exports: ['traces', 'metrics'], metricsIntervalMs: 60_000, tenantLabel: false },
     })
   })
 
@@ -107,6 +109,7 @@ describe('parseConfig', () => {
         required: true,
       },
       calls: { retentionHours: 1, defaultTimeoutMs: 10, maxResultBytes: 4096 },
+      results: { modelBytes: 8_000 },
       journal: { retentionDays: 1 },
       egress: {
         allow: ['127.0.0.1:9000', '[::1]:9000', 'crm.internal', '10.1.0.0/16'],
@@ -182,6 +185,7 @@ describe('parseConfig', () => {
         },
       },
       hooks: { admit: () => undefined, verifyToken: () => true, bindUser: () => true },
+      search: { learn: false, embed: async (texts) => texts.map(() => [1]) },
       log: { level: 'debug' },
       telemetry: { otlpEndpoint: 'http://127.0.0.1:4318' },
     } satisfies Required<ColletConfig>
@@ -302,7 +306,9 @@ describe('parseConfig', () => {
   })
 
   it('suggests an unset variable if a key is missing', () => {
-    expect(problemsOf({ auth: { apiKeys: [{ id: 'a', key: undefined }] } })[0]).toContain('is that set?')
+    expect(problemsOf({ auth: { apiKeys: [{ id: 'a', key: undefined }] } })[0]).toContain(
+      'is that variable set?',
+    )
   })
 
   it('refuses one key for two principals, without showing it', () => {

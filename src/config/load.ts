@@ -35,9 +35,7 @@ export function findConfig(folder: string, named?: string): string {
     )
   }
   if (second !== undefined) {
-    throw configError(
-      `There are both ${first} and ${second} in ${folder}. Keep one, or name one with --config.`,
-    )
+    throw configError(`Both ${first} and ${second} are in ${folder}. Keep one, or name one with --config.`)
   }
   return join(folder, first)
 }
@@ -142,7 +140,7 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
 function wrongType(expected: string, input: unknown): string {
   const wanted = TYPE_NAMES[expected] ?? expected
   if (input === undefined)
-    return `expected ${wanted}, got nothing. If it comes from an environment variable, is that set?`
+    return `expected ${wanted}, got nothing. If it comes from an environment variable, is that variable set?`
   return `expected ${wanted}, got ${kindOf(input)}.`
 }
 

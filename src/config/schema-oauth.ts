@@ -4,9 +4,9 @@ import { Secret } from '#kernel/base/secret'
 import { closed, privateUrl } from './schema-policies.ts'
 
 /**
- * The part of the config schema about authorization servers: providers, the sign-in of people, and this server's client there.
- * `schema.ts` puts it in; `src/oauth` reads the result.
- * Every accepted provider says where its tokens come from and how this server authenticates there.
+ * The part of the config schema about authorization servers: providers, the sign-in of people, and how this server authenticates as
+ * their client. `schema.ts` includes it; `src/oauth` reads the result.
+ * Invariant: every accepted provider states where its tokens come from and how this server authenticates there.
  */
 
 const TEXT = z.string().min(1)
@@ -61,7 +61,7 @@ const OPENID_SCOPES = z
 const IDENTITY_PROVIDER = closed({
   ...CLIENT,
   clientId: TEXT,
-  /** OpenID Connect issuer where people sign in, and which issues the grants. */
+  /** OpenID Connect issuer at which people sign in and which issues the grants. */
   issuer: ENDPOINT,
   /** Its token endpoint, if that is not in its discovery document. */
   tokenEndpoint: ENDPOINT.optional(),
@@ -75,7 +75,7 @@ const PROVIDER = closed({
   ...CLIENT,
   /** Absent: this server registers itself, by its metadata document or by dynamic registration. */
   clientId: TEXT.optional(),
-  /** Endpoints are discovered at the issuer, unless they are given. */
+  /** Endpoints that are not written below are discovered at the issuer. */
   issuer: ENDPOINT.optional(),
   authorizationEndpoint: ENDPOINT.optional(),
   tokenEndpoint: ENDPOINT.optional(),
@@ -87,9 +87,9 @@ const PROVIDER = closed({
   grant: z.enum(['authorization_code', 'client_credentials', 'jwt_bearer']).optional(),
   /** For `jwt_bearer`: the file with the workload's JWT, read before each request. */
   assertionFile: TEXT.refine((path) => isAbsolute(path), { error: 'expected an absolute path.' }).optional(),
-  /** Where people of the company sign in; its grants (ID-JAG) are exchanged for tokens of this provider. */
+  /** The company's identity provider, where people sign in; its grants (ID-JAG) are exchanged for tokens of this provider. */
   identityProvider: IDENTITY_PROVIDER.optional(),
-  /** Bind tokens to a key of this server (DPoP). Default: if the server of `resource` asks for it. */
+  /** Bind tokens to a key of this server (DPoP). Default: only if the server of `resource` asks for it. */
   dpop: z.boolean().optional(),
   /** The scopes that may be requested; a tool that needs another one is refused at the start. Default: any. */
   scopes: z.array(SCOPE).optional(),
@@ -132,20 +132,20 @@ function providerProblems(provider: ProviderParts): readonly (readonly [string, 
   const asksPeople = grant === 'authorization_code'
   const needsPage = asksPeople && identityProvider === undefined
   const hasEndpoints = tokenEndpoint !== undefined && (authorizationEndpoint !== undefined || !needsPage)
-  const hasOne = tokenEndpoint !== undefined || authorizationEndpoint !== undefined
-  const isFound = !hasOne && (issuer !== undefined || resource !== undefined)
+  const hasOneEndpoint = tokenEndpoint !== undefined || authorizationEndpoint !== undefined
+  const isDiscovered = !hasOneEndpoint && (issuer !== undefined || resource !== undefined)
   const found: (readonly [string, string])[] = []
-  if (!hasEndpoints && !isFound)
+  if (!hasEndpoints && !isDiscovered)
     found.push([
       '',
       needsPage
         ? 'needs `issuer`, or `authorizationEndpoint` and `tokenEndpoint`, or `resource`: an MCP server that names its issuer.'
         : 'needs `issuer`, `tokenEndpoint`, or `resource`: an MCP server that names its issuer.',
     ])
-  if (clientId === undefined && (!needsPage || hasOne) && grant !== 'jwt_bearer')
+  if (clientId === undefined && (!needsPage || hasOneEndpoint) && grant !== 'jwt_bearer')
     found.push([
       'clientId',
-      'is needed: this server can register itself only where it asks people at an `issuer`.',
+      'is needed: this server can register itself only at an `issuer` where people give their consent.',
     ])
   if (grant === 'jwt_bearer' && assertionFile === undefined)
     found.push(['assertionFile', '`jwt_bearer` needs the file that holds the workload’s JWT.'])
@@ -170,7 +170,7 @@ const SIGN_IN = closed({
   scopes: OPENID_SCOPES,
   /** The claim that is the user id of calls. Default `sub`. */
   userClaim: TEXT.default('sub'),
-  /** Who may consent for a principal itself, by principal: user ids. */
+  /** By principal, the ids of the users who may consent for the principal itself. */
   owners: z.record(TEXT, z.array(TEXT)).default({}),
 })
   .superRefine(checkClientAuth)
@@ -179,7 +179,7 @@ const SIGN_IN = closed({
 export const CONSOLE_SIGN_IN = closed({
   ...CLIENT,
   clientId: TEXT,
-  /** OpenID Connect issuer where people sign in; one of `auth.issuers`, which says who they are and what they may do. */
+  /** OpenID Connect issuer where people sign in; one of `auth.issuers`, which define who they are and what they may do. */
   issuer: ENDPOINT,
   /** The scopes to request besides `openid`. Default none. */
   scopes: OPENID_SCOPES,
@@ -211,8 +211,9 @@ function checkClientAuth(
 
 function withClientAuth<Client extends ClientAuth>(client: Client) {
   const { clientSecret, privateKey } = client
-  const usual = privateKey !== undefined ? 'private_key_jwt' : clientSecret === undefined ? 'none' : 'basic'
-  return { ...client, clientAuth: client.clientAuth ?? usual }
+  const byDefault =
+    privateKey !== undefined ? 'private_key_jwt' : clientSecret === undefined ? 'none' : 'basic'
+  return { ...client, clientAuth: client.clientAuth ?? byDefault }
 }
 
 export const OAUTH = closed({

@@ -9,9 +9,9 @@ import { didYouMean } from '#kernel/base/nearest-name'
 import { NO_LIMIT } from '#stages/limits/budgets'
 
 /**
- * The parts of the config schema about approvals, limits and budgets, and `closed`, the object that every part is made of.
- * `schema.ts` puts them in.
- * An unknown key is an error that suggests the right one.
+ * The parts of the config schema about approvals, limits and budgets, and `closed`, which creates the object schema of every section.
+ * `schema.ts` includes them.
+ * Invariant: an unknown key is an error that suggests the right one.
  */
 
 const TEXT = z.string().min(1)
@@ -45,7 +45,7 @@ export function approvalTerms(scope: z.ZodType<string, string>) {
     /** Let one override, with the scope `approvals:override` and a reason, replace the quorum. Default false. */
     overrideBypassesQuorum: z.boolean().optional(),
   }
-  const when = aFunction<ApprovalPredicate>()
+  const when = optionalFunction<ApprovalPredicate>()
   return {
     ...terms,
     when,
@@ -56,7 +56,7 @@ export function approvalTerms(scope: z.ZodType<string, string>) {
 }
 
 /** An optional function. Its parameters cannot be checked; their types are those of the config. */
-export function aFunction<Type>() {
+export function optionalFunction<Type>() {
   return z.custom<Type>((value) => typeof value === 'function', { error: 'expected a function.' }).optional()
 }
 
@@ -104,7 +104,7 @@ const RATE = {
 }
 const LIMIT = {
   ...RATE,
-  /** Concurrent runs. A run that was ended but has not settled counts too. */
+  /** Concurrent runs. A run that timed out or was cancelled counts until its tool has returned. */
   concurrent: COUNT.optional(),
 }
 
@@ -143,7 +143,7 @@ export const LIMITS = closed({
     concurrent: COUNT.default(1_000),
     /** Changes that wait to be written before new calls are refused. Default 5 000. */
     pendingWrites: COUNT.default(5_000),
-    /** How long the event loop may lag, for more than a moment, before new calls are refused. Default 500. */
+    /** How long the event loop may lag before new calls are refused; a short peak does not count. Default 500. */
     delayMs: COUNT.default(500),
     /** Bytes of request bodies in memory at once. Default 64 MiB. */
     bodyBytes: COUNT.default(64 * MIB),
@@ -181,7 +181,7 @@ const BUDGET = closed({
   for: z.enum(['principal', 'tenant']),
   /** Only these principal ids or tenant names. */
   of: z.array(z.string().min(1)).optional(),
-  /** `15m`, `1h`, `1d` …: whole multiples since 1970, in UTC. */
+  /** The length of the budget's window: `15m`, `1h`, `1d` … Windows begin at whole multiples since 1970, in UTC. */
   window: WINDOW,
   calls: COUNT.optional(),
   /** Run time. A call reserves its `timeoutMs` while it runs. */
@@ -229,7 +229,7 @@ const PATH_OF_KEY: ReadonlyMap<string, string> = new Map(
     ...['instructions', 'pageSize'].map((key) => `mcp.${key}`),
     ...['perPrincipal', 'perTool', 'byPrincipal', 'byTool'].map((key) => `limits.${key}`),
     ...['providers', 'signIn', 'allowUnboundConsent'].map((key) => `oauth.${key}`),
-    ...['otlpEndpoint', 'tenantLabel'].map((key) => `telemetry.${key}`),
+    ...['otlpEndpoint', 'tenantLabel', 'metricsIntervalMs'].map((key) => `telemetry.${key}`),
   ].map((path) => [path.slice(path.indexOf('.') + 1), path]),
 )
 

@@ -3,8 +3,8 @@ import { Secret } from '#kernel/base/secret'
 import { closed, LOOPBACK } from './schema-policies.ts'
 
 /**
- * The parts of the config schema about webhooks: `webhooks` and `approvals.webhooks`. `schema.ts` puts them in.
- * A message that could decide something goes only over a private connection, and JSON is always signed.
+ * The parts of the config schema about webhooks: `webhooks` and `approvals.webhooks`. `schema.ts` includes them.
+ * Invariant: a message with a link that can decide a call goes only over a private connection, and JSON is always signed.
  */
 
 /** Schemas that other keys of a config also use. */
@@ -42,7 +42,7 @@ export function approvalWebhooksSchema({ url, name }: Parts) {
 function receiver({ url, name }: Parts) {
   return {
     url,
-    /** Secret that signs the messages. Chat services need none. */
+    /** Secret that signs the messages. Chat services do not need it. */
     secret: z
       .string()
       .min(MIN_SECRET_LENGTH, { error: `must have at least ${MIN_SECRET_LENGTH} characters.` })

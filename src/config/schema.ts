@@ -5,12 +5,13 @@ import { didYouMean } from '#kernel/base/nearest-name'
 import { DEFAULT_TENANT } from '#kernel/base/principal'
 import { Secret } from '#kernel/base/secret'
 import { MAX_TIMER_MS, POLICY_FIELDS } from '#kernel/tool/tool'
-import { FORMS, readSelector, TOOLSET_PREFIX } from '#kernel/tool/toolsets'
+import { DISCOVERIES, FORMS, readSelector, TOOLSET_PREFIX } from '#kernel/tool/toolsets'
 import { PROTOCOLS } from '#protocols/list'
+import type { Embed } from '#search/embedding'
 import { SOURCE_OPTIONS } from '#sources/source-types'
 import { DEFAULT_STORE, parseStoreUrl } from '#store/stores'
 import { CONSOLE_SIGN_IN, OAUTH } from './schema-oauth.ts'
-import { aFunction, approvalTerms, BUDGETS, closed, LIMITS, privateUrl } from './schema-policies.ts'
+import { approvalTerms, BUDGETS, closed, LIMITS, optionalFunction, privateUrl } from './schema-policies.ts'
 import { approvalWebhooksSchema, webhooksSchema } from './schema-webhooks.ts'
 import { ISSUER_ALGORITHMS } from './settings.ts'
 
@@ -64,7 +65,7 @@ export const NAME = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/, {
   error: 'expected 1 to 128 letters, digits, ".", "_", "@" or "-", beginning with a letter or digit.',
 })
 
-/** The name is part of an address. */
+/** The name is part of a URL. */
 const TOOLSET_NAME = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, {
   error: 'expected 1 to 64 letters, digits, "_" or "-", beginning with a letter or digit.',
 })
@@ -86,6 +87,10 @@ const TOOLSETS = z.record(
     tier: z.enum(POLICY_FIELDS.safetyTier.choices).optional(),
     /** `native`: MCP clients at `/mcp/<name>` use the names that the sources give their tools and prompts, without prefixes. Default the names that every client accepts, with prefixes. */
     names: z.literal('native').optional(),
+    /** `search`: MCP clients at `/mcp/<name>` find tools with `search_tools` instead of a list. Default `mcp.discovery`. */
+    discovery: z.enum(DISCOVERIES).optional(),
+    /** Selectors of tools that are listed with `search` too. Default `mcp.favourites`. */
+    favourites: z.array(SELECTOR).optional(),
   }),
 )
 
@@ -200,18 +205,18 @@ const ISSUER = closed({
   jwksUri: ISSUER_URL.optional(),
   /** Claims of a token, each as the name of a member or the path to it. */
   claims: closed({
-    /** Every token must have this claim once it is set. Default: the tenant is `tenant`. */
+    /** The claim with the tenant; if it is set, every token must have this claim. Default: all tokens are for `tenant`. */
     tenant: ONE_OR_MORE.optional(),
     /** Default `scope`. */
     scopes: ONE_OR_MORE.optional(),
-    /** Default: tokens bring no roles. */
+    /** Default: tokens grant no roles. */
     roles: ONE_OR_MORE.optional(),
   }).prefault({}),
   /** Default `default`. */
   tenant: NAME.default(DEFAULT_TENANT),
   /** Whether `claims.tenant` of a token may be `default`, the tenant of the server's operator. Default `false`. */
   allowDefaultTenant: z.boolean().default(false),
-  /** Scopes that clients should request from it. Default: none are named. */
+  /** Scopes that clients should request from it. Default none. */
   scopes: z
     .array(TEXT.regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'expected a scope: no spaces, quotes or backslashes.'))
     .default([]),
@@ -259,10 +264,14 @@ const TOOLKIT_NAME = z
   .string()
   .regex(/^[A-Za-z0-9_]+$/, { error: 'a toolkit name has only letters, digits and "_".' })
 
+const MODEL_BYTES = z
+  .union([z.literal(false).transform(() => 0), WHOLE.min(0)])
+  .refine((bytes) => bytes === 0 || bytes >= 2_000, { error: 'expected at least 2000, or 0 for no limit.' })
+
 /** The shape of a config, with every default. */
 export const CONFIG_SCHEMA = closed({
   /**
-   * Tools made by `tool()`, and paths or globs (relative to the config file) of files that export some. They are
+   * Tools made by `tool()`, and paths or globs (relative to the config file) of files that export tools. They are
    * listed in this order; the files of one glob, and the exports of one file, by name.
    */
   tools: z.array(z.unknown()).default([]),
@@ -307,13 +316,13 @@ export const CONFIG_SCHEMA = closed({
     /** Maximum number of open connections; further connections are closed at once. Default 10 000. */
     maxConnections: WHOLE.min(1).default(10_000),
   }).prefault({}),
-  /** `sqlite:PATH` (relative to the config file) or `memory:`. Default `sqlite:.collet/collet.db`. */
+  /** `sqlite:PATH` (relative to the config file), `postgres://…` or `memory:`. Default `sqlite:.collet/collet.db`. */
   store: STORE.default(DEFAULT_STORE),
   /** Absent = no credential is needed, and the server listens on loopback only. */
   auth: AUTH.prefault({}),
   /** Authorization servers whose tokens this server keeps for its callers. */
   oauth: OAUTH.prefault({}),
-  /** The pages at `/console`, where people look at tools and calls, try them, approve and connect. */
+  /** The pages at `/console`, where people look at tools and calls, run tools, decide approvals and connect sources. */
   console: closed({
     /** Serve these pages. Default true. */
     enabled: z.boolean().default(true),
@@ -327,6 +336,10 @@ export const CONFIG_SCHEMA = closed({
     defaultTimeoutMs: WHOLE.min(1).max(MAX_TIMER_MS).default(60_000),
     /** Largest result that is kept and returned. Default 16 MiB: enough for the 10 MiB that sources read, even in base64. */
     maxResultBytes: WHOLE.min(1024).default(16 * MIB),
+  }).prefault({}),
+  results: closed({
+    /** Bytes of a result that a model gets at once, over MCP; a larger result is shortened for it and kept whole. 0 or `false` = all. Default 32 000, about 8 000 tokens. */
+    modelBytes: MODEL_BYTES.default(32_000),
   }).prefault({}),
   journal: closed({
     /** How long the journal and the keys of calls are kept. Default 90. */
@@ -343,7 +356,7 @@ export const CONFIG_SCHEMA = closed({
     /** Default 5. */
     maxRedirects: WHOLE.min(0).max(20).default(EGRESS_LIMITS.maxRedirects),
   }).prefault({}),
-  /** Rates and numbers of new runs. Default: at most 1 000 at once, and nothing while the server is overloaded. */
+  /** Rates and numbers of new runs. Default: at most 1 000 runs at once, and no new run while the server is overloaded. */
   limits: LIMITS,
   /** What principals and tenants may spend, across restarts. Default no budget. */
   budgets: BUDGETS,
@@ -363,9 +376,15 @@ export const CONFIG_SCHEMA = closed({
   }).prefault({}),
   /** The operator's own checks; not in a JSON config. */
   hooks: closed({
-    admit: aFunction<NonNullable<Hooks['admit']>>(),
-    verifyToken: aFunction<NonNullable<Hooks['verifyToken']>>(),
-    bindUser: aFunction<NonNullable<Hooks['bindUser']>>(),
+    admit: optionalFunction<NonNullable<Hooks['admit']>>(),
+    verifyToken: optionalFunction<NonNullable<Hooks['verifyToken']>>(),
+    bindUser: optionalFunction<NonNullable<Hooks['bindUser']>>(),
+  }).prefault({}),
+  search: closed({
+    /** Remember what was asked before a successful call, and use it in later searches of the same tenant. Default true. */
+    learn: z.boolean().default(true),
+    /** The operator's embedding model: returns one vector for each text. Not in a JSON config. Default none. */
+    embed: optionalFunction<Embed>(),
   }).prefault({}),
   log: closed({
     /** Default `info`. */
@@ -374,9 +393,13 @@ export const CONFIG_SCHEMA = closed({
     format: z.enum(['auto', 'pretty', 'json']).default('auto'),
   }).prefault({}),
   telemetry: closed({
-    /** OTLP/HTTP endpoint for traces, for example `http://127.0.0.1:4318`. Default none. */
+    /** OTLP/HTTP endpoint for traces and metrics, for example `http://127.0.0.1:4318`. Default none. */
     otlpEndpoint: HTTP_URL.optional(),
-    /** Count calls in `/metrics` for each tenant too, up to a thousand of them. Default false. */
+    /** What is exported to the endpoint. Default both. */
+    exports: z.array(z.enum(['traces', 'metrics'])).default(['traces', 'metrics']),
+    /** Time between two exports of metrics. Default 60 000. */
+    metricsIntervalMs: z.int().min(1_000).max(3_600_000).default(60_000),
+    /** Count calls in `/metrics` for each tenant too, up to a thousand tenants. Default false. */
     tenantLabel: z.boolean().default(false),
   }).prefault({}),
 })

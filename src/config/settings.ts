@@ -5,16 +5,18 @@ import type { Secret } from '#kernel/base/secret'
 import type { Tool } from '#kernel/tool/tool'
 import type { Toolsets } from '#kernel/tool/toolsets'
 import type { ProtocolSettings } from '#protocols/list'
+import type { Embed } from '#search/embedding'
 import type { SourceOptions } from '#sources/source-types'
 import type { BudgetRule } from '#stages/limits/budgets'
 import type { LimitSettings } from '#stages/limits/settings'
+import type { OtlpSettings } from './otlp.ts'
 import type { ParsedConfig } from './schema.ts'
 import type { Webhook } from './webhooks.ts'
 
 /*
  * The settings of a server: a checked config with flags, environment and defaults applied.
  * The composition root and all parts read it.
- * Invariant: settings are immutable, and code that gets them reads neither files nor the environment.
+ * Invariant: settings are immutable, and code that gets them reads neither the config nor the environment.
  */
 
 /** Algorithms that an issuer may sign with; none is symmetric, so that a public key is never used as a secret (RFC 8725 §2.1). */
@@ -32,17 +34,18 @@ export const ISSUER_ALGORITHMS = [
   'Ed25519',
 ] as const
 
-type Fixed<Value> = Value extends Secret
+/** Read-only at every depth; a secret stays as it is. */
+type DeepReadonly<Value> = Value extends Secret
   ? Value
   : Value extends readonly (infer Item)[]
-    ? readonly Fixed<Item>[]
+    ? readonly DeepReadonly<Item>[]
     : Value extends object
-      ? { readonly [Name in keyof Value]: Fixed<Value[Name]> }
+      ? { readonly [Name in keyof Value]: DeepReadonly<Value[Name]> }
       : Value
 type WithOptional<Value, Name extends keyof Value> = Omit<Value, Name> & Partial<Pick<Value, Name>>
 
 /** A section of the config with every default filled in; the schema describes its members. */
-type Section<Name extends keyof ParsedConfig> = Fixed<ParsedConfig[Name]>
+type Section<Name extends keyof ParsedConfig> = DeepReadonly<ParsedConfig[Name]>
 type Auth = Section<'auth'>
 
 export type ApiKeySettings = WithOptional<Auth['apiKeys'][number], 'roles' | 'expiresAtMs'>
@@ -56,7 +59,7 @@ export type OAuthClientSettings = Omit<OAuthProviderSettings, 'scopes' | 'always
 export type SignInSettings = NonNullable<OAuthSettings['signIn']>
 export type ConsoleSignInSettings = NonNullable<Section<'console'>['signIn']>
 
-/** Everything the server needs, checked and with every default filled in. Nothing below this reads a file or the environment. */
+/** Everything that the server needs, checked and with every default filled in. */
 export interface Settings extends ProtocolSettings {
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name. */
@@ -91,6 +94,8 @@ export interface Settings extends ProtocolSettings {
   readonly oauth: OAuthSettings
   readonly console: Section<'console'>
   readonly calls: Section<'calls'>
+  /** Absent = results are not shortened. */
+  readonly results?: Section<'results'>
   readonly journal: Section<'journal'>
   readonly egress: Section<'egress'>
   readonly limits: LimitSettings
@@ -99,11 +104,14 @@ export interface Settings extends ProtocolSettings {
   /** Receivers of notices that need an operator's attention. Default none. */
   readonly webhooks?: readonly Webhook[]
   readonly hooks: Hooks
+  /** Default: searches learn, and there is no embedding model. */
+  readonly search?: { readonly learn: boolean; readonly embed?: Embed | undefined }
   readonly logLevel: ParsedConfig['log']['level']
   /** Absent = JSON. */
   readonly logStyle?: { readonly format: ParsedConfig['log']['format']; readonly isColored: boolean }
-  /** OTLP/HTTP endpoint for traces, e.g. `http://127.0.0.1:4318`; `undefined` = no export. */
+  /** OTLP/HTTP endpoint for traces and metrics, e.g. `http://127.0.0.1:4318`; `undefined` = no export. */
   readonly otlpEndpoint: string | undefined
+  readonly otlp?: OtlpSettings
   /** True if `/metrics` counts calls for each tenant. Default false. */
   readonly tenantLabel?: boolean
 }

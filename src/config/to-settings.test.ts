@@ -49,6 +49,7 @@ describe('toSettings', () => {
       server: { host: '127.0.0.1', port: 4100 },
       logLevel: 'info',
       otlpEndpoint: undefined,
+      otlp: { metricsIntervalMs: 60_000 },
     })
     expect(settings.server.publicUrl).toBeUndefined()
   })

@@ -11,6 +11,7 @@ import type { CallLimit, LimitSettings, TokenRate, ToolLimit } from '#stages/lim
 import { parseStoreUrl } from '#store/stores'
 import { decodeMasterKeys, type Environment } from './environment.ts'
 import { ConfigError, configError, type LoadedConfig } from './load.ts'
+import { otlpEndpoint, toOtlpSettings } from './otlp.ts'
 import { LOG_LEVELS, type ParsedConfig, PROTOCOL_SECTIONS } from './schema.ts'
 import { OAUTH } from './schema-oauth.ts'
 import { toApprovalRules } from './schema-policies.ts'
@@ -29,8 +30,8 @@ export function keyFileIn(dataFolder: string): string {
 }
 
 /**
- * File of the start token, the credential of any user who can read this machine's data folder (rule 29). It is named after
- * the port, because several servers may share one folder, each with its own port.
+ * File of the start token, the operator's credential for every user who can read the data folder (rule 29). It is named after the
+ * port, because several servers may share one folder, each with its own port.
  */
 export function startTokenFileIn(dataFolder: string, serverUrl: string): string {
   return join(dataFolder, `start-token-${portOf(new URL(serverUrl))}`)
@@ -102,6 +103,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     oauth: withSourceProviders(config),
     console: config.console,
     calls: config.calls,
+    results: config.results,
     journal: config.journal,
     egress: config.egress,
     limits: toLimitSettings(config.limits),
@@ -110,9 +112,11 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     approvals: toApprovalRules(config.approvals),
     webhooks: toWebhooks(config, loaded.file),
     hooks: defined(config.hooks),
+    search: config.search,
     logLevel: environment.logLevel === undefined ? config.log.level : logLevel(environment.logLevel),
     logStyle: { format: config.log.format, isColored: !environment.noColor },
-    otlpEndpoint: otlpEndpoint(environment.otlpEndpoint) ?? config.telemetry.otlpEndpoint,
+    otlpEndpoint: otlpEndpoint(environment.variables(), config.telemetry),
+    otlp: toOtlpSettings(environment.variables(), config.telemetry),
     tenantLabel: config.telemetry.tenantLabel,
   }
 }
@@ -161,12 +165,6 @@ function logLevel(text: string): Settings['logLevel'] {
   if (level !== undefined) return level
   const message = `expected one of ${LOG_LEVELS.join(', ')}.${didYouMean(text, LOG_LEVELS)}`
   throw configError(message, { where: 'COLLET_LOG_LEVEL' })
-}
-
-function otlpEndpoint(text: string | undefined): string | undefined {
-  if (text === undefined || /^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text
-  const message = 'expected an http or https URL, for example "http://127.0.0.1:4318".'
-  throw configError(message, { where: 'OTEL_EXPORTER_OTLP_ENDPOINT' })
 }
 
 /**
@@ -266,7 +264,7 @@ function limitProblems({ limits, budgets, sources }: ParsedConfig, tools: readon
       const slow = tools.find(({ policy }) => policy.timeoutMs > limit.milliseconds)
       if (slow === undefined) return []
       const timeout = `the timeoutMs of ${slow.id} (${slow.policy.timeoutMs})`
-      const message = `is less than ${timeout}, which is reserved while it runs, so no call of it would ever run.`
+      const message = `is less than ${timeout}, which is reserved while it runs, so the tool would never run.`
       return [[`budgets[${index}].seconds`, message]]
     }),
   ]
@@ -275,7 +273,7 @@ function limitProblems({ limits, budgets, sources }: ParsedConfig, tools: readon
 /** Finds terms for misspelled tools, which would leave the intended tools with weaker terms, and predicates that are never called. */
 function approvalProblems({ approvals, sources }: ParsedConfig, tools: readonly Tool[]): Problem[] {
   const section = 'approvals.perTool'
-  const form = '"Toolkit.Name", "Toolkit.Name@x.y.z" or another name of it'
+  const form = '"Toolkit.Name", "Toolkit.Name@x.y.z" or another name of the tool'
   const entries = { section, names: Object.keys(approvals.perTool), form }
   const unused = Object.entries(approvals.perTool).flatMap(([name, { when }]) =>
     when === undefined
@@ -331,7 +329,7 @@ export function keepsIds(options: unknown): boolean {
   return typeof options === 'object' && options !== null && 'ids' in options && options.ids === 'keep'
 }
 
-/** True if a tool of this name may come from a source, whose tools are not known before it is read. */
+/** True if a tool of this name may come from a source; the tools of a source are known only after it has been read. */
 export function isImported(name: string, sources: Iterable<readonly [string, unknown]>): boolean {
   const { base } = parseToolName(name) ?? { base: name }
   const bare = base.replace(KEYSPACE, '')

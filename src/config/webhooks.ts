@@ -56,7 +56,7 @@ export function toWebhooks(
 
 function freeName(wanted: string, taken: ReadonlySet<string>): string {
   let name = wanted
-  for (let nth = 2; taken.has(name); nth += 1) name = `${wanted}-${nth}`
+  for (let suffix = 2; taken.has(name); suffix += 1) name = `${wanted}-${suffix}`
   return name
 }
 
@@ -69,7 +69,7 @@ function kindsOf(event: string): readonly NoticeKind[] {
 }
 
 /** Entries of `events` that select nothing, each with a suggestion. */
-export function idleEvents(webhooks: readonly Pick<Webhook, 'name' | 'events'>[]): readonly string[] {
+export function unknownEvents(webhooks: readonly Pick<Webhook, 'name' | 'events'>[]): readonly string[] {
   const known = [...new Set(NOTICE_KINDS.flatMap((kind) => [kind, `${kind.split('.')[0]}.*`]))]
   return webhooks.flatMap(({ name, events }) =>
     events

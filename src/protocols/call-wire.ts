@@ -51,23 +51,23 @@ export function decodeRequirements(headers: Readonly<Record<string, string | und
 }
 
 /** Encodes requirements as a client sends them; texts may contain any character. */
-export function encodeRequirements(given: {
+export function encodeRequirements(requirements: {
   readonly tokens?: Readonly<Record<string, string>> | undefined
   readonly secrets?: Readonly<Record<string, string>> | undefined
   readonly userId?: string | undefined
 }): Readonly<Record<string, string>> {
   return {
-    ...pairsHeader(TOKEN_HEADER, given.tokens),
-    ...pairsHeader(SECRET_HEADER, given.secrets),
-    ...(given.userId === undefined ? {} : { [USER_HEADER]: encodeURIComponent(given.userId) }),
+    ...pairsHeader(TOKEN_HEADER, requirements.tokens),
+    ...pairsHeader(SECRET_HEADER, requirements.secrets),
+    ...(requirements.userId === undefined ? {} : { [USER_HEADER]: encodeURIComponent(requirements.userId) }),
   }
 }
 
 function pairsHeader(
   name: string,
-  given: Readonly<Record<string, string>> = {},
+  values: Readonly<Record<string, string>> = {},
 ): Readonly<Record<string, string>> {
-  const pairs = Object.entries(given).map(
+  const pairs = Object.entries(values).map(
     ([id, text]) => `${encodeURIComponent(id)}=${toBase64Url(new TextEncoder().encode(text))}`,
   )
   return pairs.length === 0 ? {} : { [name]: pairs.join(', ') }
@@ -77,7 +77,7 @@ function pairsHeader(
 function readPairs(
   header: string | undefined,
   name: string,
-  isGiven: (text: string) => boolean,
+  isPresent: (text: string) => boolean,
 ): ReadonlyMap<string, Secret> {
   if (header === undefined) return NO_SECRETS
   const found = new Map<string, string>()
@@ -95,7 +95,7 @@ function readPairs(
     }
     found.set(id, text)
   }
-  return new Map([...found].filter(([, text]) => isGiven(text)).map(([id, text]) => [id, new Secret(text)]))
+  return new Map([...found].filter(([, text]) => isPresent(text)).map(([id, text]) => [id, new Secret(text)]))
 }
 
 function readUser(header: string): string {

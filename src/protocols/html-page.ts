@@ -98,7 +98,7 @@ export class Html {
   }
 }
 
-/** Template tag: texts are escaped, `Html` is inserted as it is, lists are concatenated. */
+/** Template tag: texts are escaped, `Html` is inserted unescaped, lists are concatenated. */
 export function html(
   parts: TemplateStringsArray,
   ...values: readonly (string | number | Html | readonly Html[])[]

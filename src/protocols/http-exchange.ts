@@ -1,6 +1,7 @@
 import type { ToolError } from '#kernel/base/errors'
 import type { JsonValue } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
+import type { NamedTrace, TraceContext, TraceExtras } from './trace-context.ts'
 
 /*
  * The HTTP request, reply and route types between the server and the protocols.
@@ -29,6 +30,12 @@ export interface HttpRequest {
   readonly traceId: string
   /** The trace as a W3C header, with the span of this request. */
   readonly traceparent?: string
+  /** `tracestate` and `baggage` that came with the trace; `undefined` if there are none. */
+  readonly traceExtras?: TraceExtras | undefined
+  /** The trace itself, for protocols whose operations have spans. */
+  readonly trace?: TraceContext
+  /** Continues the trace that a message names in its own members; an invalid `traceparent` changes nothing. */
+  continueTrace?(named: NamedTrace): void
   /** Sets the trace of this request to the id in its body, if that is a valid trace id (32 hex digits). */
   adoptTrace?(traceId: string): void
   /** Aborted when the client disconnects, or has its whole answer. */

@@ -4,6 +4,7 @@ import { gzip } from 'node:zlib'
 import { BoundedMap } from '#kernel/base/bounded-map'
 import { fault } from '#kernel/base/errors'
 import type { Catalog } from '#kernel/tool/catalog'
+import { DEFAULT_FOUND, MAX_FOUND } from '#search/tool-search'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 
 /*
@@ -65,10 +66,18 @@ export function readListPage(query: URLSearchParams): ListPage | undefined {
   return { limit: readLimit(query, DEFAULT_PAGE, MAX_PAGE), after }
 }
 
-/** Reads the `limit` of a list; `fallback` if the request names none. */
-export function readLimit(query: URLSearchParams, usual: number, max: number): number {
+/** Reads `q`, a text for which tools are searched, and how many are wanted; `undefined` for a plain list. */
+export function readSearch(
+  query: URLSearchParams,
+): { readonly text: string; readonly limit: number } | undefined {
+  const text = query.get('q')?.trim() ?? ''
+  return text === '' ? undefined : { text, limit: readLimit(query, DEFAULT_FOUND, MAX_FOUND) }
+}
+
+/** Reads the `limit` of a list; `defaultLimit` if the request names none. */
+export function readLimit(query: URLSearchParams, defaultLimit: number, max: number): number {
   const text = query.get('limit')
-  if (text === null) return usual
+  if (text === null) return defaultLimit
   const limit = /^[0-9]{1,4}$/.test(text) ? Number(text) : 0
   if (limit >= 1 && limit <= max) return limit
   throw fault('request_invalid', `"limit" is a whole number from 1 to ${max}.`)
@@ -125,13 +134,13 @@ export class PreparedBytes {
 
 /** 200 with the bytes, compressed if the request accepts gzip, or 304 if the client already has them. */
 export async function replyPrepared(
-  { headers: sent }: Pick<HttpRequest, 'headers'>,
+  { headers: requestHeaders }: Pick<HttpRequest, 'headers'>,
   prepared: PreparedBytes,
   headers: Readonly<Record<string, string>>,
 ): Promise<HttpReply> {
-  const isGzip = acceptsGzip(sent['accept-encoding'])
+  const isGzip = acceptsGzip(requestHeaders['accept-encoding'])
   const etag = isGzip ? prepared.gzipEtag : prepared.etag
-  if (matchesEtag(sent['if-none-match'], etag)) {
+  if (matchesEtag(requestHeaders['if-none-match'], etag)) {
     return { status: 304, headers: { ...headers, etag }, body: undefined }
   }
   return {

@@ -4,9 +4,11 @@ import type { Logger } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import type { Gateway } from '#kernel/call/gateway'
 import type { ChallengeRecord } from '#kernel/call/stages'
+import type { ToolSearch } from '#search/tool-search'
 import type { ConsentObstacle } from '#stages/credentials/consent-obstacles'
 import type { Store } from '#store/collet-store'
 import type { HttpReply, HttpRequest, HttpRoute } from './http-exchange.ts'
+import type { TraceContext } from './trace-context.ts'
 
 /*
  * The interface between the server and a protocol.
@@ -53,8 +55,46 @@ export interface ProtocolServices {
   /** URL of the metadata document that names the token issuers for a path; absent without an issuer. */
   readonly metadataUrl?: ((path: string) => string) | undefined
   readonly consents?: Consents
+  /** Absent if no telemetry is exported. */
+  readonly operations?: OperationLog | undefined
+  /** Finds tools for a text; without it lists ignore `q`. */
+  readonly search?: ToolSearch | undefined
   /** Called when a tool is looked up by its catalog id and is unknown to its principal. */
   readonly onUnknownTool?: (principal: Principal, catalogId: string) => void
+}
+
+/** Records operations as spans and durations, where telemetry is exported (`server/telemetry/operations.ts`). */
+export interface OperationLog {
+  /** Runs one operation of a caller, and records it when its answer is known. */
+  serve<Answer>(
+    operation: ServedOperation,
+    run: () => Promise<Answer>,
+    endOf: (answer: Answer) => OperationEnd,
+  ): Promise<Answer>
+}
+
+export type OperationAttributes = Readonly<Record<string, string | number>>
+
+/** An operation under the attribute names of OpenTelemetry. */
+interface ServedOperation {
+  /** Name of the span, without the target. */
+  readonly name: string
+  readonly trace: TraceContext
+  readonly principal: Principal
+  /** Attributes of the span and of its duration: their values must be few. */
+  readonly attributes: OperationAttributes
+  /** Attributes of the span alone. */
+  readonly details: OperationAttributes
+}
+
+/** How an operation ended. */
+export interface OperationEnd {
+  /** `error.type`; absent if it succeeded. */
+  readonly errorType?: string | undefined
+  /** Name of what was called, if the caller may see it, and the attributes that follow from the answer. */
+  readonly target?: string | undefined
+  readonly attributes: OperationAttributes
+  readonly details: OperationAttributes
 }
 
 /** Users' OAuth consents, which challenges request. */

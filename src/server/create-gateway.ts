@@ -33,7 +33,7 @@ export interface GatewayCallOptions {
   readonly key?: string
   readonly principal?: Principal
   readonly traceId?: string
-  /** The run of the call, whose events cover all its calls. Default: its own run. */
+  /** The run that the call belongs to. Default: a run of its own. */
   readonly runId?: string
   /** The session whose state is used, from `openSession`. */
   readonly sessionId?: string
@@ -164,7 +164,7 @@ export async function settingsOf(config: object, options: GatewayOptions): Promi
 
 const MAX_INPUT_VALUES = 1_000_000
 
-/** Copies the input, so that what is stored is what was checked even if the caller changes its object. */
+/** Copies the input, so that the stored input is the checked input even if the caller changes its object. */
 function readInput(input: unknown): JsonValue {
   const copied = copyJson(input, { maxValues: MAX_INPUT_VALUES })
   if (copied.ok) return copied.value

@@ -32,9 +32,9 @@ export interface GatewayDecision {
 }
 
 /**
- * Approvals from the same process. The embedding program names the approver and is responsible for it: the principal needs
- * the scope `approvals:respond` and the tool's scopes, sees its own tenant, and cannot approve its own calls. Refusals
- * throw a `ToolError`; only `show` returns `undefined` for an unknown approval.
+ * Approvals from the same process. The embedding program names the approver and is responsible for authenticating it. The approver
+ * needs the scope `approvals:respond` and the tool's scopes, sees its own tenant, and cannot approve its own calls. Refusals throw a
+ * `ToolError`; only `show` returns `undefined` for an unknown approval.
  */
 export interface GatewayApprovals {
   /** Lists approvals, newest first. */

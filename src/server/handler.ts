@@ -32,8 +32,8 @@ export interface Handler {
 }
 
 /**
- * All routes of `collet serve`, to be mounted in another server. The callers of that server are unknown here, so it needs
- * `auth`, or `allowAnonymous: true`; host names are accepted if `server.publicUrl` has them.
+ * All routes of `collet serve`, to be mounted in another server. That server may have callers on other machines, so the config needs
+ * `auth`, or the options need `allowAnonymous: true`. A host name in a request is accepted only if it is that of `server.publicUrl`.
  */
 export async function createHandler<const Tools extends readonly ToolEntry[], Names extends string>(
   config: ColletConfig<Tools, Names>,

@@ -29,6 +29,7 @@ import { type LentSecrets, openServices, type Services } from './services.ts'
 import { noteHiddenTool } from './telemetry/denials.ts'
 import { createLog, type ServerLog } from './telemetry/log.ts'
 import { createMetrics, type Metrics, observeCalls } from './telemetry/metrics.ts'
+import { openTelemetry, type Telemetry } from './telemetry/telemetry.ts'
 
 /** Opens one capability of a server. */
 export type OpenPart = (host: ServerHost) => MaybePromise<ServerPart>
@@ -56,6 +57,7 @@ interface ServerBase {
   readonly address: ServerAddress
   readonly certificate: ServedCertificate | undefined
   readonly metrics: Metrics
+  readonly telemetry: Telemetry
   readonly services: Services
 }
 
@@ -66,8 +68,8 @@ interface Callers {
   readonly access: OperatorAccess
 }
 
-export async function openHost(given: Settings, options: StartOptions, parts: Parts): Promise<ServerHost> {
-  const settings = { current: given }
+export async function openHost(initial: Settings, options: StartOptions, parts: Parts): Promise<ServerHost> {
+  const settings = { current: initial }
   const base = await openBase(settings, options, parts)
   const callers = await openCallers(base, parts)
   const { clock, log, metrics, services, address } = base
@@ -79,9 +81,9 @@ export async function openHost(given: Settings, options: StartOptions, parts: Pa
     ...{ metrics, clock, store, noteDenial, rejections, logCall: log.logCall },
     explainsFailures: options.developing !== undefined,
   })
-  const { auth, oauth, server } = given
+  const { auth, oauth, server } = initial
   const webConsole = createConsole({
-    ...{ settings: given, store, authenticator, startToken, broker, clock, log, publicUrl },
+    ...{ settings: initial, store, authenticator, startToken, broker, clock, log, publicUrl },
     folder: options.consoleFolder,
     hasLinks: isOwnMachine(server) && (authenticator.isConfigured || options.allowAnonymous !== true),
   })
@@ -107,6 +109,7 @@ async function openBase(live: Live<Settings>, options: StartOptions, parts: Part
   const log = openLog(settings, options, parts)
   const certificate = await openCertificate(settings, { clock, log }, parts)
   const metrics = createMetrics(settings.tenantLabel)
+  const telemetry = parts.add(await openTelemetry(settings, { clock, log, metrics }))
   const address = new ServerAddress(settings.server)
   const { maxResultBytes } = settings.calls
   const hop = createReplicaHop({ settings: settings.server, maxResultBytes, clock, log })
@@ -122,22 +125,24 @@ async function openBase(live: Live<Settings>, options: StartOptions, parts: Part
         onLimitRefused: metrics.limitRefused,
         onAmbiguous: metrics.callsBecameAmbiguous,
         catalogChanges: options.catalogChanges,
+        requests: telemetry.operations,
         ...explanations(settings, options),
       },
     ),
   )
+  telemetry.attach(services.gateway.store)
   metrics.follow({
     certificateEndsAtMs: () => certificate?.current.expiresAtMs,
     sources: () => services.sources.sources.status(),
     isReady: () => services.gateway.unavailableReason() === undefined,
   })
   if (services.gateway.store.isShared) listeners.push(parts.add(await hop.open(services.gateway)))
-  return { settings: live, options, clock, log, address, certificate, metrics, services }
+  return { settings: live, options, clock, log, address, certificate, metrics, telemetry, services }
 }
 
-/** A log that was passed in keeps its level. */
-function openLog({ logLevel, logStyle }: Settings, { log: given }: StartOptions, parts: Parts): ServerLog {
-  if (given !== undefined) return given
+/** A reload does not change the level of a log from the options. */
+function openLog({ logLevel, logStyle }: Settings, options: StartOptions, parts: Parts): ServerLog {
+  if (options.log !== undefined) return options.log
   const log = createLog(logLevel, undefined, logStyle)
   parts.add({ onReload: (next) => void log.setLevel(next.logLevel) })
   return log
@@ -154,7 +159,7 @@ async function openCertificate(
   return parts.add(await Certificate.open(tls, context))
 }
 
-/** Explains exceptions only to callers on this machine, because their text may be confidential. Paths are shown relative to the folder. */
+/** Explains exceptions only to callers on this machine, because their text may be confidential. Paths in it are made relative. */
 function explanations(
   { server: { host } }: Settings,
   { developing }: StartOptions,

@@ -25,7 +25,7 @@ import type { Store } from '#store/collet-store'
 import type { AcceptedDefinition } from '#store/imports'
 
 /*
- * The tools that a server would serve, from its config and store alone.
+ * Finds the tools that a server would serve, from its config and store alone.
  * Used by commands that check names and list tools without a running server. Invariant: no upstream is opened or read.
  */
 
@@ -134,14 +134,14 @@ function toKnown(
   const { offered } = accepted
   const naming = namingOfPin(key, options, { nativeName, local, accepted })
   const { toolkit, local: name, version, keptFrom } = naming
-  // The options take precedence over the offer, as when the tool is served.
+  // The options take precedence over the source's own policy, as when the tool is served.
   const own: PartialPolicy = options.type === 'custom' ? {} : writtenPolicy(nativeName, options)
   const safetyTier = own.safetyTier ?? offered.policy.safetyTier ?? 'write'
   const scopes = own.scopes ?? offered.policy.scopes ?? []
   const tenants = own.tenants ?? offered.policy.tenants
   const kind = sourceKind(options)
-  const given = options.type === 'custom' ? undefined : options.vendor
-  const vendor = given ?? (kind === 'host-extension' ? toolkit : ownVendor)
+  const writtenVendor = options.type === 'custom' ? undefined : options.vendor
+  const vendor = writtenVendor ?? (kind === 'host-extension' ? toolkit : ownVendor)
   return {
     parts: { base: `${toolkit}.${name}`, toolkit, name, version },
     name: functionNameOf(toolkit, name),

@@ -21,11 +21,13 @@ export async function openProtocols(host: ServerHost): Promise<ServerPart> {
   const { store } = services.gateway
   const settings = host.settings.current
   const protocolServices: ProtocolServices = {
-    ...{ gateway, store, clock, log, consents, onUnknownTool },
+    gateway: services.search.watch(gateway),
+    ...{ store, clock, log, consents, onUnknownTool, search: services.search },
     publicUrl: host.address.publicUrl,
     serverVersion: VERSION,
     isClosed: authenticator.isConfigured,
     metadataUrl: metadata?.urlFor,
+    operations: host.telemetry.operations,
   }
   const served: readonly ServedProtocol[] = await Promise.all(
     Object.values(PROTOCOLS).map((protocol) =>
@@ -97,8 +99,8 @@ const FALLBACK_PATHS = [
 ] as const
 
 /**
- * Serves the documents that name the issuers. A server without an issuer answers OAuth requests with `error_description`, which clients show to
- * their user, so it names how to authenticate; without it clients report a missing path.
+ * Serves the documents that name the issuers. A server without an issuer answers OAuth requests with an `error_description` that says how to
+ * authenticate, because clients show that text to their user; otherwise they would report a missing path.
  */
 export function openResourceMetadata({ metadata, authenticator, address }: ServerHost): ServerPart {
   const document = clientDocumentRoute(address.publicUrl)
@@ -118,7 +120,7 @@ export function openResourceMetadata({ metadata, authenticator, address }: Serve
   return { routes: [...routes, document] }
 }
 
-/** This server as a client of others (MCP-156). */
+/** Describes this server as an OAuth client of other servers (MCP-156). */
 function clientDocumentRoute(publicUrl: () => string): ServerRoute {
   return {
     ...OPEN_ROUTE,
@@ -127,7 +129,7 @@ function clientDocumentRoute(publicUrl: () => string): ServerRoute {
     handle: () => {
       const document = clientDocument(publicUrl())
       return document === undefined
-        ? jsonReply(404, { message: 'This document exists only where server.publicUrl is an https address.' })
+        ? jsonReply(404, { message: 'This document exists only if server.publicUrl is an https address.' })
         : jsonReply(200, document, { 'cache-control': 'public, max-age=300' })
     },
   }

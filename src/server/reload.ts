@@ -28,7 +28,7 @@ export interface Reloaded {
 export interface ConfigSource {
   /** Reads the settings of the file; throws its problems. */
   read(): Promise<Settings>
-  /** Called with the result of each reload, whichever process requested it. */
+  /** Called with the result of each reload, also if another process requested it. */
   onRead(outcome: Reloaded | Error): void
 }
 
@@ -48,7 +48,7 @@ export const READ_LIMIT_MS = 30_000
 export class Reloads {
   readonly #options: ReloadsOptions
   #turn: Promise<unknown> = Promise.resolve()
-  /** Number of the last request that was followed. It starts at 0, so that a request between reading the config and listening counts too. */
+  /** Number of the last handled request. It starts at 0, so that a request between reading the config and listening is handled too. */
   #lastRequest = 0
   #isFirstPoll = true
   #isPolling = false
@@ -70,7 +70,7 @@ export class Reloads {
     return outcome
   }
 
-  /** Reloads this process first; other processes are not asked to reload a config that it refuses. */
+  /** Reloads this process first; other processes are not asked to reload a config that this process refuses. */
   async reloadEverywhere(): Promise<Reloaded> {
     const reloaded = await this.reloadHere()
     const epoch = await this.#options.store.reloads.ask()
@@ -79,7 +79,7 @@ export class Reloads {
     return reloaded
   }
 
-  /** Does not wait: a config that is being read is no longer applied. */
+  /** Does not wait for a reload: a config that is being read is not applied. */
   close(): void {
     clearInterval(this.#timer)
     this.#closed.abort(new Error('The server is stopping, so its config is not read again.'))
@@ -230,29 +230,32 @@ export function compareSettings(before: Settings, after: Settings): Omit<Reloade
   return { applied: differences(before, merged), needRestart: differences(merged, after) }
 }
 
-/** Names in the config of settings that have another name here. */
+/** Names in the config of settings that have a different name in `Settings`. */
 const CONFIG_NAMES: Readonly<Record<string, string>> = {
   logLevel: 'log.level',
   'logStyle.format': 'log.format',
   otlpEndpoint: 'telemetry.otlpEndpoint',
+  'otlp.traces': 'telemetry.exports',
+  'otlp.metrics': 'telemetry.exports',
+  'otlp.metricsIntervalMs': 'telemetry.metricsIntervalMs',
   dataFolder: 'store',
 }
 /** The section that is compared as a whole, because its members differ from those in the config. */
 const WHOLE_SECTION = 'approvals'
-/** The section of which only some members change while calls run. */
+/** The section in which only some members may change while calls run. */
 const MIXED_SECTION = 'limits.total'
 
 /** Returns names as written in the config: `server.port`, `limits.total.bodyBytes`, `budgets`. */
 function differences(left: Settings, right: Settings): readonly string[] {
   const found = new Set<string>()
-  const compare = (one: object, other: object, path: string): void => {
-    for (const name of new Set([...Object.keys(one), ...Object.keys(other)])) {
-      const [mine, theirs]: readonly unknown[] = [Reflect.get(one, name), Reflect.get(other, name)]
-      if (isSame(mine, theirs)) continue
-      const at = path === '' ? name : `${path}.${name}`
-      const isEntered = (path === '' && name !== WHOLE_SECTION) || at === MIXED_SECTION
-      if (isEntered && isSection(mine) && isSection(theirs)) compare(mine, theirs, at)
-      else found.add(CONFIG_NAMES[at] ?? at)
+  const compare = (before: object, after: object, path: string): void => {
+    for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
+      const [old, next]: readonly unknown[] = [Reflect.get(before, name), Reflect.get(after, name)]
+      if (isSame(old, next)) continue
+      const fullName = path === '' ? name : `${path}.${name}`
+      const isEntered = (path === '' && name !== WHOLE_SECTION) || fullName === MIXED_SECTION
+      if (isEntered && isSection(old) && isSection(next)) compare(old, next, fullName)
+      else found.add(CONFIG_NAMES[fullName] ?? fullName)
     }
   }
   compare(comparable(left), comparable(right), '')
@@ -268,7 +271,7 @@ function isSection(value: unknown): value is object {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
 }
 
-/** Compares values as the text of a file would; functions are compared by their source. */
+/** Compares values by their content; functions are compared by their source text. */
 export function isSame(left: unknown, right: unknown): boolean {
   if (Object.is(left, right)) return true
   if (left instanceof Secret && right instanceof Secret) return left.reveal() === right.reveal()

@@ -5,7 +5,7 @@
 
 import type { Settings } from '#config/settings'
 import type { Secret } from '#kernel/base/secret'
-import type { CatalogChanges } from '#kernel/tool/catalog'
+import type { CatalogChanges } from '#kernel/tool/catalog-changes'
 import type { Tool } from '#kernel/tool/tool'
 import type { HttpRoute } from '#protocols/http-exchange'
 import type { ProtocolOptions } from '#protocols/list'
@@ -87,20 +87,20 @@ export interface RunningServer {
   handle: HttpApp['handle']
   /** Applies settings that may change while calls run, or throws and changes nothing. */
   reload(next: Settings): Promise<Reloaded>
-  /** Reads the config again and reloads it. */
+  /** Reads the config again and applies it. */
   readAgain(): Promise<Reloaded>
   /** Reports 503 at `/health` for load balancers and still accepts calls; resolves after `server.drainMs`. */
   announceStop(): Promise<void>
   /** Accepts no new calls; resolves when no call is running. */
   drain(): Promise<void>
-  /** Accepts no new calls, lets running calls finish for the grace time, cancels the rest, closes everything. */
+  /** Accepts no new calls, gives running calls the grace time to finish, cancels the rest, closes everything. */
   close(): Promise<void>
 }
 
 /** Numbers of the tools and sources that are served now. */
 export interface ServedCounts {
   /** Number of tools whose scopes no caller can have, as known at the start. */
-  readonly closed?: number | undefined
+  readonly unreachable?: number | undefined
   /** Number of tools; several versions of one tool count once. */
   readonly tools: number
   readonly versions: number

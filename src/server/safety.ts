@@ -19,7 +19,7 @@ import { parseStoreUrl } from '#store/stores'
  * Invariant: a server that other machines reach has a credential, unless the operator allows anonymous callers.
  */
 
-/** A principal that was revoked in the store cannot be used in the configuration again (rule 3). */
+/** A principal that was ended in the store cannot be used in the configuration again (rule 3). */
 export async function checkPrincipals(
   { apiKeys }: Settings['auth'],
   keys: Pick<KeyStore, 'isEnded'>,
@@ -45,7 +45,7 @@ export function asKeyed<T extends Pick<Exposure, 'auth'>>(exposure: T): T {
   return { ...exposure, auth: { ...exposure.auth, required: true } }
 }
 
-/** True if the store may have keys, as far as known before it is opened: a missing store has none. */
+/** True if the store may have keys, as far as known before it is opened; a store that does not exist yet has none. */
 export function mayHoldKeys({ store }: Pick<Settings, 'store'>): boolean {
   const url = parseStoreUrl(store)
   return url.kind === 'file' ? existsSync(url.path) : url.kind === 'server'
@@ -59,8 +59,8 @@ interface ExposureWarning {
 const CREDENTIALS = 'Make a key with collet keys create, or set auth.apiKeys or auth.jwt.'
 
 /**
- * Without credentials only this machine may reach the server, and with credentials, other machines only if these are strong
- * (rule 28, OTC-97, OTC-103). Returns warnings; throws if starting would be unsafe.
+ * Without credentials only this machine may reach the server; with credentials other machines may reach it too, if the credentials are
+ * strong (rule 28, OTC-97, OTC-103). Returns warnings; throws if starting would be unsafe.
  */
 export function checkExposure(settings: Exposure, allowAnonymous: boolean): readonly ExposureWarning[] {
   const { auth, server } = settings
@@ -94,7 +94,7 @@ export function needsCredential({ apiKeys, jwt, issuers = [], required = false }
   return required || apiKeys.length > 0 || jwt !== undefined || issuers.length > 0
 }
 
-/** An entry that names no tool opens nothing and is probably misspelled (OWP-57). */
+/** An entry that matches no tool grants nothing and is probably misspelled (OWP-57). */
 function findUnknownTools({ auth, tools, sources = [] }: Exposure): readonly ExposureWarning[] {
   const keys = [...sources].map(([key]) => key)
   const named = new Set(auth.apiKeys.flatMap((entry) => entry.tools ?? []))
@@ -104,7 +104,7 @@ function findUnknownTools({ auth, tools, sources = [] }: Exposure): readonly Exp
     const problem = selectorProblem(text, { tools, sources: keys, toolsets: NO_TOOLSETS })
     if (problem === undefined) return []
     const advice =
-      'Write names as collet tools shows them, or remove it: an entry that names no tool opens nothing.'
+      'Write names as collet tools shows them, or remove the entry: an entry that matches no tool grants nothing.'
     return [{ text: `auth.apiKeys[].tools: ${problem}`, advice }]
   })
 }
@@ -148,7 +148,7 @@ export function canBindConsents({ oauth, server }: Pick<Settings, 'oauth' | 'ser
   return oauth.signIn !== undefined || isOwnMachine(server) || oauth.allowUnboundConsent
 }
 
-/** Why users cannot be asked for these scopes, from the config alone. */
+/** Why users cannot be asked for these scopes, as far as the config shows. */
 export function obstacleIn(
   settings: Pick<Settings, 'oauth' | 'server'>,
   provider: string,

@@ -12,12 +12,14 @@ import type { Logger } from '#kernel/base/logger'
 import { DEFAULT_TENANT } from '#kernel/base/principal'
 import type { Secret } from '#kernel/base/secret'
 import type { MaybePromise } from '#kernel/base/waiting'
-import { CatalogChanges, LiveRegistry } from '#kernel/tool/catalog'
+import { LiveRegistry } from '#kernel/tool/catalog'
+import { CatalogChanges } from '#kernel/tool/catalog-changes'
 import { NO_TOOLSETS } from '#kernel/tool/toolsets'
 import { OAuthBroker } from '#oauth/broker'
 import { storedClients } from '#oauth/registration'
 import { createDenialLog, type NoteDenial } from '#server/telemetry/denials'
 import { RejectionLog } from '#server/telemetry/rejections'
+import type { RequestLog } from '#sources/kit/source'
 import type { LimitName } from '#stages/limits/settings'
 import { openGateway, type RunningGateway, type RunningGatewayOptions } from '#stages/open-gateway'
 import type { Hop } from '#stages/sessions/forward'
@@ -26,12 +28,13 @@ import { openStore } from '#store/stores'
 import { type Live, openParts, type Parts, type ServerPart } from './part.ts'
 import { isSame } from './reload.ts'
 import { canBindConsents } from './safety.ts'
+import { openServerSearch, type ServerSearch } from './search/server-search.ts'
 import { configuredHosts, type OpenSources, openSources } from './sources.ts'
 import { startOutbox } from './webhooks/outbox.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
-/** Stands for a writer that changed the database without the key of the store. It may have changed rows of any tenant. */
+/** Stands for an unknown writer that changed the database without the key of the store; it may have changed rows of any tenant. */
 const UNKNOWN_WRITER = { id: 'database', tenant: DEFAULT_TENANT }
 
 /** Values by the secret ids that tools declare. */
@@ -58,6 +61,8 @@ interface ServicesOptions {
   readonly explainThrown?: (thrown: unknown) => string
   /** Secrets that the person at this machine lends to their own calls, by id. */
   readonly lentSecrets?: LentSecrets
+  /** Records the requests of sources to their upstreams; absent if no telemetry is exported. */
+  readonly requests?: RequestLog | undefined
   /** The connection to replicas that hold sessions. */
   readonly hop?: Hop
 }
@@ -70,6 +75,7 @@ export interface Services extends ServerPart {
   /** All current tools, from code and from sources. */
   readonly registry: LiveRegistry
   readonly sources: OpenSources
+  readonly search: ServerSearch
   /** Writes a refusal to the audit stream (rule 30a). */
   readonly noteDenial: NoteDenial
   /** Counts rejected requests in the store. */
@@ -95,7 +101,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     const denials = parts.add(createDenialLog(store, { clock, log }))
     const noteForeignRow = (row: string, table: string): void => {
       log.error({ row }, 'a stored row was changed by someone without the key, and is refused')
-      // The tenant in the row was written by the other party; the log names the row.
+      // The tenant in the row may be forged, so the denial does not name it; the log names the row.
       denials.note(UNKNOWN_WRITER, { action: 'store.read', resource: table, reason: 'changed_row' })
     }
     const rejections = parts.add(new RejectionLog({ store: store.rejections, clock, log }))
@@ -104,7 +110,10 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     const clients = storedClients({ store, clock, publicUrl })
     const broker = createBroker(settings, { fetch: egress.configuredFetch, clock, log, clients })
     const sources = parts.add(
-      openSources(settings, { registry, catalogChanges, store, clock, log, ownListeners, broker }),
+      openSources(settings, {
+        ...{ registry, catalogChanges, store, clock, log, ownListeners, broker },
+        requests: options.requests,
+      }),
     )
     const canSignIn = broker.signIn !== undefined
     const gateway = openServerGateway(parts, settings, options, {
@@ -121,9 +130,10 @@ export async function openServices(settings: Settings, options: ServicesOptions)
         consoleUrl: () => options.consoleUrl?.(),
       }),
     )
+    const search = openServerSearch(settings, { registry, store, sources, clock, log })
     await sources.sources.start()
     return {
-      ...{ gateway, broker, registry, sources, rejections, noteDenial: denials.note },
+      ...{ gateway, broker, registry, sources, search, rejections, noteDenial: denials.note },
       fetch: egress.configuredFetch,
       onReload: (next) => parts.onReload(next),
       close: () => parts.close(),
@@ -225,8 +235,8 @@ function rulesOf({ approvals, limits, budgets, calls: { maxResultBytes } }: Sett
 }
 
 /**
- * Adds the secrets to the calls of the person at this machine. A secret that the caller sends takes precedence. Lent secrets,
- * too, reach only tools that declare them and are never stored.
+ * Adds the secrets to the calls of the person at this machine. A secret that the caller sends takes precedence. Like all secrets,
+ * lent secrets reach only tools that declare them, and are never stored.
  */
 function lendSecrets(gateway: RunningGateway, lent: LentSecrets | undefined): RunningGateway {
   if (lent === undefined || lent.size === 0) return gateway

@@ -11,13 +11,14 @@ import { boundLogger, type Logger } from '#kernel/base/logger'
 import { DEFAULT_TENANT } from '#kernel/base/principal'
 import { isSecretName, Secret } from '#kernel/base/secret'
 import { cleanerFor } from '#kernel/call/redact'
-import type { CatalogChanges, LiveRegistry } from '#kernel/tool/catalog'
+import type { LiveRegistry } from '#kernel/tool/catalog'
+import type { CatalogChanges } from '#kernel/tool/catalog-changes'
 import { MAX_TIMER_MS, type Tool } from '#kernel/tool/tool'
 import type { OAuthBroker } from '#oauth/broker'
 import type { SourceOverride } from '#sources/kit/overrides'
 import { Pins } from '#sources/kit/pins'
 import { projectTools } from '#sources/kit/project'
-import type { ListingNeed, Source, SourceServices, UpstreamList } from '#sources/kit/source'
+import type { ListingNeed, RequestLog, Source, SourceServices, UpstreamList } from '#sources/kit/source'
 import { failedSource, Sources, type WantedSource } from '#sources/kit/sources'
 import { openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
 import { type CredentialNeeds, findToken, TokenRefresher } from '#stages/credentials/credentials'
@@ -39,14 +40,15 @@ interface OpenSourcesOptions {
   readonly clock: Clock
   readonly log: Logger
   ownListeners(): readonly Listener[]
-  /** Where sources get tokens of providers. */
+  readonly requests?: RequestLog | undefined
+  /** Provides the tokens with which sources call their upstreams. */
   readonly broker: OAuthBroker
 }
 
 export interface OpenSources extends ServerPart {
   readonly sources: Sources
   readonly pins: Pins
-  /** The options of a source, and whether the configuration has it; `undefined` if there is no such source. */
+  /** The options of a source, and whether the source is in the configuration; `undefined` if there is no such source. */
   find(key: string): FoundOptions | undefined
   /** Opens a second instance of a source, as the server would, with its own `fetch`. */
   openBeside(key: string, options: SourceOptions): Promise<OpenedSource>
@@ -64,9 +66,9 @@ export interface FoundOptions {
 }
 
 /** The sources of the configuration and of the store. If both have the same key, the configuration's source is used. */
-export function openSources(given: Settings, options: OpenSourcesOptions): OpenSources {
+export function openSources(initial: Settings, options: OpenSourcesOptions): OpenSources {
   const { registry, store, clock, log } = options
-  let settings = given
+  let settings = initial
   /** How often the options of a configured source have changed. */
   const changes = new Map<string, number>()
   /** Sources of the store, as last read. */
@@ -139,7 +141,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
     }
   }
 
-  /** Each source has its own guarded `fetch`: its configured upstream is open to no other source (rule 33). */
+  /** Each source has its own guarded `fetch`, so that no other source can reach its configured upstream (rule 33). */
   async function open(key: string, source: SourceOptions): Promise<OpenedSource> {
     const egress = (maxResponseBytes: number) =>
       createGuardedFetch({
@@ -162,7 +164,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
       folder: settings.folder,
       digest: (text) => store.digest(text),
       ...tokens,
-      ...defined({ environment: settings.variables?.() }),
+      ...defined({ environment: settings.variables?.(), requests: options.requests }),
     })
     const redacted = redactSource(opened, source)
     const closing = overrideSource(redacted, {
@@ -175,7 +177,7 @@ export function openSources(given: Settings, options: OpenSourcesOptions): OpenS
   }
 }
 
-/** Reports the changed lists of a source to callers that see something of it there: a hidden source stays hidden (rule 2). */
+/** Announces a source's changed lists only to callers that see its entries in these lists: a hidden source stays hidden (rule 2). */
 function announceLists(
   { registry, catalogChanges }: Pick<OpenSourcesOptions, 'registry' | 'catalogChanges'>,
   key: string,
@@ -201,7 +203,7 @@ function overrideSource(source: Source, changes: Partial<Source>): Source {
   })
 }
 
-/** Stands for a stored source whose options a newer version or a person wrote. */
+/** Stands for a stored source whose options this version cannot read. */
 function unreadable(key: string, revision: string): WantedSource {
   const error = fault(
     'request_invalid',
@@ -220,13 +222,13 @@ interface ToolRules {
   readonly sources: Iterable<readonly [string, SourceOptions]>
 }
 
-/** Overrides of single tools of a source: in its options, and under `approvals`. */
+/** Overrides of individual tools of a source: in its options, and under `approvals`. */
 export function overridesOf(
   key: string,
   options: SourceOptions,
-  governing: ToolRules,
+  rules: ToolRules,
 ): readonly SourceOverride[] {
-  return [...optionOverrides(options), ...approvalOverrides(key, options, governing)]
+  return [...optionOverrides(options), ...approvalOverrides(key, options, rules)]
 }
 
 function optionOverrides(options: SourceOptions): readonly SourceOverride[] {
@@ -360,7 +362,7 @@ type SourceTokensOptions = Omit<CredentialNeeds, 'refresher' | 'broker'> & {
 }
 
 /**
- * Tokens of providers for sources: for listing, which has no caller, and what follows when an upstream refuses the token of a call.
+ * Provides sources with tokens for listing, which has no caller, and decides what follows when an upstream refuses the token of a call.
  * A token that a principal consented to is used for listing only if the operator names that principal.
  */
 function sourceTokens(

@@ -11,7 +11,7 @@ import { findScopeHolders } from './scope-holders.ts'
 import { watchUnusedNames } from './unused-names.ts'
 
 /**
- * What a started server shows to the code that started it: its addresses and functions, its warnings, and what it serves.
+ * Describes a started server to the code that started it: its addresses and functions, its warnings, and what it serves.
  * `start-server.ts` returns it; `collet serve` and the embedding application use it.
  */
 
@@ -56,7 +56,7 @@ export async function describeServer(
 }
 
 const FILE_IN_USE =
-  'Another process uses this SQLite file. No call runs twice, but their writes wait for each other, and each process counts limits separately: a SQLite file is for one server. Stop the other process, or use PostgreSQL for several servers.'
+  'Another process uses this SQLite file. No call runs twice, but writes of the two wait for each other, and each process counts limits separately: a SQLite file is for one server. Stop the other process, or use PostgreSQL for several servers.'
 
 /**
  * Warnings that `collet serve` prints. Some repeat checks that the start has passed, because the store may contain keys that are known
@@ -80,9 +80,10 @@ export async function findStartWarnings(host: ServerHost): Promise<readonly stri
 }
 
 /** The operator's rules that match none of the source's tools. */
-function unusedOverrides({ key, idle }: SourceView): readonly string[] {
-  return idle.map(
-    ({ text, guards }) => `${key}: ${text}${guards ? ' Its tools are not served until then.' : ''}`,
+function unusedOverrides({ key, ineffective }: SourceView): readonly string[] {
+  return ineffective.map(
+    ({ text, guards }) =>
+      `${key}: ${text}${guards ? ' Its tools are not served until this is corrected.' : ''}`,
   )
 }
 
@@ -92,11 +93,11 @@ async function openCounts({ services, clock, settings }: ServerHost): Promise<()
   const canHold = await findScopeHolders(settings.current.auth, gateway.store.keys, clock.nowMs())
   return () => {
     const known = sources.sources.status()
-    const closed = registry.tools.filter(({ policy }) => !policy.scopes.every(canHold))
+    const unreachable = registry.tools.filter(({ policy }) => !policy.scopes.every(canHold))
     return {
       tools: new Set(registry.tools.map(({ parts }) => parts.base)).size,
       versions: registry.tools.length,
-      closed: new Set(closed.map(({ parts }) => parts.base)).size,
+      unreachable: new Set(unreachable.map(({ parts }) => parts.base)).size,
       sources: known.length,
       starting: known
         .filter(({ state, tools, readAtMs }) => state === 'starting' && tools === 0 && readAtMs === undefined)

@@ -12,6 +12,7 @@ import { openApprovalPages } from './approvals/pages.ts'
 import { openConsole } from './console/console.ts'
 import { type OpenPart, openHost, type ServerHost } from './host.ts'
 import { createHttpApp, type HttpApp } from './http/app.ts'
+import { openAiCatalog } from './overview/ai-catalog.ts'
 import { openStartPage } from './overview/start-page.ts'
 import { openParts, type Parts } from './part.ts'
 import { openProtocols, openResourceMetadata } from './protocols.ts'
@@ -20,7 +21,6 @@ import { asKeyed, checkExposure, mayHoldKeys } from './safety.ts'
 import { describeServer, findStartWarnings } from './start-report.ts'
 import { auditCredentials } from './telemetry/denials.ts'
 import { openMetrics } from './telemetry/metrics-routes.ts'
-import { createSpanExporter } from './telemetry/tracing.ts'
 import { enterToolset } from './toolsets.ts'
 
 export type { Conformance, RunningServer, StartOptions }
@@ -31,6 +31,7 @@ const PARTS: readonly OpenPart[] = [
   openApprovalPages,
   openAdmin,
   openResourceMetadata,
+  openAiCatalog,
   openConsole,
   openStartPage,
   openMetrics,
@@ -53,10 +54,8 @@ export async function startServer(settings: Settings, options: StartOptions = {}
 
 function openApp(host: ServerHost, parts: Parts): HttpApp {
   const { options, authenticator, log, metrics, clock, certificate, services, metadata } = host
-  const { server, limits, hooks, otlpEndpoint: endpoint } = host.settings.current
-  const instanceId = services.gateway.store.writer
-  const spans = endpoint === undefined ? undefined : createSpanExporter({ endpoint, log, instanceId })
-  if (spans !== undefined) parts.add(spans)
+  const { server, limits, hooks } = host.settings.current
+  const { spans } = host.telemetry
   return createHttpApp({
     ...{ routes: parts.routes, authenticator, settings: server, log, metrics, clock, spans, certificate },
     sessions: host.console.sessions,

@@ -18,6 +18,7 @@ import { StdioServer } from '#protocols/mcp/stdio'
 import { parseJsonBody } from '#server/http/read-body'
 import { createLog, type ServerLog } from '#server/telemetry/log'
 import { observeCalls } from '#server/telemetry/metrics'
+import { openTelemetry } from '#server/telemetry/telemetry'
 import type { LocalPages, LocalPagesOptions } from './approvals/local-pages.ts'
 import { openParts, type ServerPart } from './part.ts'
 import { StartRefused } from './safety.ts'
@@ -53,11 +54,13 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
     const log = options.log ?? createLog(settings.logLevel, undefined, settings.logStyle)
     const graceMs = options.graceMs ?? GRACE_MS
     const ownListeners: Listener[] = []
+    const telemetry = parts.add(await openTelemetry(settings, { clock, log }))
     const services: Services = parts.add(
       await openServices(settings, {
         clock,
         log,
         ownListeners,
+        requests: telemetry.operations,
         // Consent pages are those of `collet serve` on the same store, whose address the providers know.
         publicUrl: () => plannedUrl(settings.server),
         approvalsUrl: () => pages.url(),
@@ -65,6 +68,7 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
     )
     const { gateway, fetch: configuredFetch, noteDenial, rejections } = services
     const { store } = gateway
+    telemetry.attach(store)
     const authenticator = parts.add(
       // The server is private, because its caller is the program that started this process.
       createAuthenticator(settings.auth, clock, { store, fetch: configuredFetch, log, isPrivate: true }),
@@ -76,10 +80,21 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
     await checkCaller(authenticator, principal)
     const server = new StdioServer(
       mcpServices(
-        { ...settings.mcp, resultsMs: settings.calls.retentionHours * 3_600_000 },
         {
-          ...{ store, clock, log, serverVersion: VERSION },
-          gateway: observeCalls(gateway, { clock, store, noteDenial, rejections }),
+          ...settings.mcp,
+          modelBytes: settings.results?.modelBytes,
+          resultsMs: settings.calls.retentionHours * 3_600_000,
+        },
+        {
+          ...{
+            store,
+            clock,
+            log,
+            search: services.search,
+            serverVersion: VERSION,
+            operations: telemetry.operations,
+          },
+          gateway: services.search.watch(observeCalls(gateway, { clock, store, noteDenial, rejections })),
         },
       ),
       {

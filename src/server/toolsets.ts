@@ -19,7 +19,7 @@ export function openToolsets(registry: LiveRegistry, principal: Principal): read
 
 /**
  * A caller with granted toolsets has only these. A caller that is limited to individual tools, or belongs to a tenant other than
- * the server's own, has the toolsets in which it sees something. All other callers have every toolset.
+ * the server's own, has the toolsets in which it sees at least one tool. All other callers have every toolset.
  */
 function isOpenTo(registry: LiveRegistry, principal: Principal, name: string): boolean {
   if (!registry.toolsets.has(name)) return false

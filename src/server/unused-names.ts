@@ -5,7 +5,7 @@
 
 import type { Settings } from '#config/settings'
 import { isImported } from '#config/to-settings'
-import { idleEvents, type Webhook } from '#config/webhooks'
+import { unknownEvents, type Webhook } from '#config/webhooks'
 import type { Clock } from '#kernel/base/clock'
 import type { Logger } from '#kernel/base/logger'
 import { didYouMean } from '#kernel/base/nearest-name'
@@ -14,9 +14,9 @@ import { sharedNameNotes } from '#kernel/tool/shared-names'
 import { findUnused, isInToolset, readSelector, type Toolsets } from '#kernel/tool/toolsets'
 import {
   approverScopes,
-  closedEntries,
-  describeClosed,
+  describeUnusable,
   selectedBy,
+  unusableEntries,
   unusedScope,
 } from '#server/admin/key-grants'
 import type { BudgetRule } from '#stages/limits/budgets'
@@ -39,7 +39,7 @@ interface WrittenNames {
 }
 
 /** The tools, sources and keys that names can match. */
-interface NamedThings {
+interface NameTargets {
   readonly tools: readonly KnownTool[]
   readonly sources: readonly string[]
   /** Sources whose tools are not known yet: a name that may match one of them is not reported. */
@@ -48,18 +48,18 @@ interface NamedThings {
   readonly keys: readonly KeyRecord[] | undefined
 }
 
-/** Names in a config that match nothing, each with a suggestion: they limit or open less than their author expects. */
-export function findUnusedNames(written: WrittenNames, things: NamedThings): readonly string[] {
-  const unread = [...things.unread]
+/** Names in a config that match nothing, each with a suggestion: they restrict or grant less than their author expects. */
+export function findUnusedNames(written: WrittenNames, targets: NameTargets): readonly string[] {
+  const unread = [...targets.unread]
   return [
-    ...findUnused(written.toolsets, things)
+    ...findUnused(written.toolsets, targets)
       .filter(({ selector }) => unread.length === 0 || !mayMatchIn(unread, selector))
       .map(({ text }) => text),
-    ...(unread.length > 0 ? [] : unusedScopes(written, things)),
-    ...(things.keys === undefined ? [] : unusedCallers(written, things.keys)),
-    ...idleEvents(written.webhooks),
-    ...sharedNameNotes(things.tools),
-    ...sharedNativeNames(written.toolsets, things.tools),
+    ...(unread.length > 0 ? [] : unusedScopes(written, targets)),
+    ...(targets.keys === undefined ? [] : unusedCallers(written, targets.keys)),
+    ...unknownEvents(written.webhooks),
+    ...sharedNameNotes(targets.tools),
+    ...sharedNativeNames(written.toolsets, targets.tools),
   ]
 }
 
@@ -93,13 +93,13 @@ function mayMatchIn(
 
 function unusedScopes(
   { auth, approverScopes: scopes }: WrittenNames,
-  { tools }: NamedThings,
+  { tools }: NameTargets,
 ): readonly string[] {
-  const idle = (where: string, held: readonly string[]): readonly string[] =>
+  const findIn = (where: string, held: readonly string[]): readonly string[] =>
     held.flatMap((scope) => unusedScope(scope, { tools, scopes }).map((text) => `${where}: ${text}`))
   return [
-    ...auth.apiKeys.flatMap(({ id, scopes: held }) => idle(`auth.apiKeys of "${id}"`, held)),
-    ...[...auth.roles].flatMap(([role, { scopes: held }]) => idle(`auth.roles.${role}`, held)),
+    ...auth.apiKeys.flatMap(({ id, scopes: held }) => findIn(`auth.apiKeys of "${id}"`, held)),
+    ...[...auth.roles].flatMap(([role, { scopes: held }]) => findIn(`auth.roles.${role}`, held)),
   ]
 }
 
@@ -129,12 +129,12 @@ function unusedCallers(
 }
 
 /**
- * Entries in the allow-lists of keys that open nothing, because the key lacks a scope of the tools they select. Equal entries of
- * several keys in the store are reported once.
+ * Entries in the allow-lists of keys that have no effect, because the key lacks a scope of every tool that they select. Equal entries
+ * of several keys in the store are reported once.
  */
-export function findClosedEntries(
+export function findUnusableEntries(
   { toolsets, auth }: Pick<WrittenNames, 'toolsets' | 'auth'>,
-  { tools, unread, keys = [] }: NamedThings,
+  { tools, unread, keys = [] }: NameTargets,
   nowMs: number,
 ): readonly string[] {
   const sources = [...unread]
@@ -147,8 +147,8 @@ export function findClosedEntries(
     return selected
   }
   const configured = auth.apiKeys.flatMap(({ id, tenant, scopes, roles = [], tools: allowed }) =>
-    closedEntries({ scopes, roles, tools: allowed }, auth.roles, select(tenant)).map(
-      (entry) => `auth.apiKeys of "${id}": ${describeClosed(entry)}: add it to \`scopes\``,
+    unusableEntries({ scopes, roles, tools: allowed }, auth.roles, select(tenant)).map(
+      (entry) => `auth.apiKeys of "${id}": ${describeUnusable(entry)}: add it to \`scopes\``,
     ),
   )
   const usable = keys.filter(
@@ -156,9 +156,9 @@ export function findClosedEntries(
       revokedAtMs === undefined && expiresAtMs > nowMs,
   )
   const stored = usable.flatMap((key) =>
-    closedEntries(key, auth.roles, select(key.tenant)).map((entry) => ({ name: key.name, entry })),
+    unusableEntries(key, auth.roles, select(key.tenant)).map((entry) => ({ name: key.name, entry })),
   )
-  const groups = Map.groupBy(stored, ({ entry }) => describeClosed(entry))
+  const groups = Map.groupBy(stored, ({ entry }) => describeUnusable(entry))
   const grouped = [...groups].map(([text, [first, ...others]]) => {
     const more = others.length > 0 ? ` and ${others.length} more` : ''
     const scopes = (first?.entry.scopes ?? []).map((scope) => `--scope ${scope}`).join(' ')
@@ -193,7 +193,7 @@ export async function watchUnusedNames(
       budgets,
       webhooks,
     }
-    const things = {
+    const targets = {
       tools: registry.definitions,
       sources: status.map(({ key }) => key),
       unread: status.flatMap(({ key, type, tools, prompts, templates }) =>
@@ -201,7 +201,7 @@ export async function watchUnusedNames(
       ),
       keys,
     }
-    return [...findUnusedNames(written, things), ...findClosedEntries(written, things, clock.nowMs())]
+    return [...findUnusedNames(written, targets), ...findUnusableEntries(written, targets, clock.nowMs())]
   }
   const first = find()
   let before = first

@@ -77,6 +77,7 @@ export function openGateway(given: RunningGatewayOptions): RunningGateway {
         sessions: sessionStage(options, limits, context),
         credentials: credentialStage(options, consents, context),
         workflows: workflowStage(context),
+        resumptions: store.resumptions,
       }
     },
   })

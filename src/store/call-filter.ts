@@ -26,7 +26,7 @@ export interface CallFilter {
 /** Filters by run time. A running call counts from its request on; calls that did not run or were settled by a person never match. */
 interface TookFilter {
   /** Inclusive lower limit. */
-  readonly leastMs?: number | undefined
+  readonly minMs?: number | undefined
   /** Exclusive upper limit. */
   readonly belowMs?: number | undefined
   readonly nowMs: number
@@ -61,12 +61,12 @@ export function matchesButState(filter: FollowedCalls, call: CallGlance, nowMs: 
 }
 
 function isWithin(
-  { leastMs = 0, belowMs = Infinity }: TookFilter,
+  { minMs = 0, belowMs = Infinity }: TookFilter,
   { state, createdAtMs, ranMs }: CallGlance,
   nowMs: number,
 ): boolean {
   const runMs = state === 'running' ? nowMs - createdAtMs : ranMs
-  return runMs !== undefined && runMs >= leastMs && runMs < belowMs
+  return runMs !== undefined && runMs >= minMs && runMs < belowMs
 }
 
 /** Matches every version of a tool unless one is given. */

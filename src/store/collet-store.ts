@@ -1,6 +1,8 @@
+import type { ResumptionStore } from '#kernel/call/stages'
 import { KERNEL_MODULES } from '#kernel/store/kernel-modules'
 import { defineStore } from '#kernel/store/module'
 import { createStore, type KernelStore, type StoreParts } from '#kernel/store/store'
+import { type AskedStore, askedModule, openAsked } from './asked.ts'
 import {
   type ChallengeStore,
   type ConsentStore,
@@ -21,6 +23,7 @@ import {
   protocolModule,
 } from './protocol-state.ts'
 import { openRejections, type RejectionStore, rejectionModule } from './rejections.ts'
+import { openResumptions, resumptionModule } from './resumptions.ts'
 import { type KeyChangeStore, openKeyChange, rotationModule } from './rotation.ts'
 import { openTasks, type TaskStore, taskModule } from './tasks.ts'
 import { openVault, type VaultStore, vaultModule } from './vault.ts'
@@ -45,6 +48,8 @@ export const DEFINITION = defineStore([
   operatorModule,
   workflowModule,
   taskModule,
+  askedModule,
+  resumptionModule,
   verifyModule,
 ])
 
@@ -67,6 +72,10 @@ export interface Store extends KernelStore, OperatorStore, ChallengeStore, Verif
   readonly requests: IdempotentRequestStore
   /** Calls that MCP clients ask about later. */
   readonly tasks: TaskStore
+  /** What was asked of the search before successful calls. */
+  readonly asked: AskedStore
+  /** What running calls need to continue after a crash. */
+  readonly resumptions: ResumptionStore
 }
 
 export function createColletStore(parts: StoreParts): Store {
@@ -89,5 +98,7 @@ export function createColletStore(parts: StoreParts): Store {
     workflows: openWorkflows(context),
     requests: openIdempotentRequests(context),
     tasks: openTasks(context),
+    asked: openAsked(context),
+    resumptions: openResumptions(context),
   }))
 }

@@ -223,7 +223,7 @@ function matchedBy(filter: Omit<CallFilter, 'limit'>): SqlValue[] {
     ...[tenant, principal].flatMap((value) => [value ?? null, value ?? null]),
     ...toolValues(tool),
     ...[sinceMs ?? Number.MIN_SAFE_INTEGER, untilMs ?? Number.MAX_SAFE_INTEGER],
-    ...[nowMs, unknown, took === undefined ? Number.MIN_SAFE_INTEGER : (took.leastMs ?? 0)],
+    ...[nowMs, unknown, took === undefined ? Number.MIN_SAFE_INTEGER : (took.minMs ?? 0)],
     ...[nowMs, unknown, took?.belowMs ?? Number.MAX_SAFE_INTEGER],
   ]
 }

@@ -51,7 +51,7 @@ export interface CallerSession {
   readonly id: string
   /** A session groups requests; it does not authenticate them, so each request is checked (MCP-94). */
   readonly principal: string
-  /** Negotiated when the session started: revision, capabilities and client name. */
+  /** Revision and capabilities, negotiated when the session started, and what the client has set since then. */
   readonly agreed: JsonObject
   readonly touchedAtMs: number
 }
@@ -175,6 +175,10 @@ export function openProtocolSessions({ careful, read, keys }: StoreContext) {
     findSession: read(findCallerSession),
     touchSession: careful(none, (_group: CommitGroup, tenant: string, id: string, atMs: number) =>
       write('touchCallerSession', atMs, tenant, id),
+    ),
+    /** Replaces what the client and the server agreed on. */
+    agreeAnew: careful(none, (_group: CommitGroup, tenant: string, id: string, agreed: JsonObject) =>
+      write('agreeAnew', JSON.stringify(agreed), tenant, id),
     ),
     /** `false` if the session does not exist. */
     endSession: careful(none, (_group: CommitGroup, tenant: string, id: string) =>
@@ -327,6 +331,7 @@ const queries = {
   callerSessionsOf:
     'SELECT id, touched_at FROM caller_sessions WHERE tenant = ? AND principal = ? ORDER BY touched_at',
   touchCallerSession: 'UPDATE caller_sessions SET touched_at = ? WHERE tenant = ? AND id = ?',
+  agreeAnew: 'UPDATE caller_sessions SET agreed = ? WHERE tenant = ? AND id = ?',
   endCallerSession: 'DELETE FROM caller_sessions WHERE tenant = ? AND id = ?',
   deleteCallerSessions: 'DELETE FROM caller_sessions WHERE touched_at < ?',
   beginCallerRequest: `INSERT INTO caller_requests (tenant, session, request, began_at) VALUES (?, ?, ?, ?)

@@ -76,7 +76,7 @@ export async function testTool<const I extends SchemaLike, const O extends Schem
   input: StepInput<I>,
   options?: TestToolOptions,
 ): Promise<TestToolResult<StepResult<O>>>
-/** Gets a prompt with its arguments, or reads a resource: `{ uri: 'docs://guide' }`. The value is as MCP has it. */
+/** Gets a prompt with its arguments, or reads a resource: `{ uri: 'docs://guide' }`. Returns the result that MCP clients get. */
 export async function testTool(
   entry: DefinedTool & { readonly output?: never },
   input: Readonly<Record<string, string>>,

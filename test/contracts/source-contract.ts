@@ -64,6 +64,7 @@ export function contextFor(
     fetch: () => Promise.reject(new Error('a source has its own way out')),
     log: SILENT_LOGGER,
     progress: () => undefined,
+    message: () => undefined,
     elicit: async () => ({ action: 'decline' }),
     effectKey: (ordinal = 0) => `effect-key-${ordinal}`,
     ...changes,

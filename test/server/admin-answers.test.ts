@@ -160,6 +160,7 @@ it('every admin route answers what its operation declares', async () => {
     await ask(`GET /admin/${name}`)
   for (const name of ['Bank.Pay', 'Mail.Read']) await ask('GET /admin/tools/:tool', name)
   await ask('GET /admin/tools/:tool/usage', 'Bank.Read')
+  for (const text of ['pay+somebody', 'zzzz']) await ask(`GET /admin/tool-search?q=${text}`)
   for (const name of ['journal', 'audit', 'webhooks']) await ask(`GET /admin/${name}`)
   await ask('POST /admin/webhooks/test')
 

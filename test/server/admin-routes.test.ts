@@ -269,7 +269,7 @@ describe('listing', () => {
     expect(calls.filters).toMatchObject([
       {
         ...{ tenant: 't', principal: 'key:ann', tool: 'Mail.Send', before: 9 },
-        ...{ sinceMs: 1_000, untilMs: 2_000, took: { leastMs: 250, belowMs: 900 }, limit: 100 },
+        ...{ sinceMs: 1_000, untilMs: 2_000, took: { minMs: 250, belowMs: 900 }, limit: 100 },
         states: ['failed', 'released', 'ambiguous', 'parked'],
       },
     ])

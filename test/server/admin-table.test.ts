@@ -53,6 +53,7 @@ const FOR_CALLERS: readonly string[] = [
   'GET /admin/server 200',
   'GET /admin/server/beginning 200',
   'GET /admin/tool-count 200',
+  'GET /admin/tool-search 400',
   'GET /admin/tools 200',
   'GET /admin/tools/:tool 404',
   'POST /admin/providers/:id/connect 404',

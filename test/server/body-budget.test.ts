@@ -107,7 +107,7 @@ describe('request bodies of several callers', () => {
   })
 
   it('a stalled body is aborted', async () => {
-    const { port } = await startApp({ auth: KEYS, timeouts: { bodyLookMs: 200 } })
+    const { port } = await startApp({ auth: KEYS, timeouts: { bodyCheckMs: 200 } })
     const stalled = await startBody(port, 'k-greedy', 50_000)
     const [answer] = await once(stalled, 'data')
     expect(String(answer)).toMatch(/^HTTP\/1.1 408 /)
@@ -115,7 +115,7 @@ describe('request bodies of several callers', () => {
   })
 
   it('a body that arrives slowly but steadily is completed', async () => {
-    const { port } = await startApp({ auth: KEYS, timeouts: { bodyLookMs: 300 } })
+    const { port } = await startApp({ auth: KEYS, timeouts: { bodyCheckMs: 300 } })
     const slow = connect(port, '127.0.0.1')
     await once(slow, 'connect')
     const text = JSON.stringify('x'.repeat(60_000))

@@ -40,7 +40,7 @@ async function open() {
 describe('a tool whose scope no caller can hold', () => {
   it('is reported in the list, in the filter, in a call and in the counts', async () => {
     const { server, run } = await open()
-    expect(server.counts()).toMatchObject({ tools: 3, closed: 1 })
+    expect(server.counts()).toMatchObject({ tools: 3, unreachable: 1 })
     const listed = await run('tools', '--needs', 'scope')
     expect(listed.stdout).toContain('scope tools:fs:read')
     expect(listed.stdout).toContain('no caller has tools:fs:read')

@@ -15,7 +15,7 @@ import { testSettings } from '../test-settings.ts'
 import { heldRoute, startApp, stopApps, type TestApp } from './start-app.ts'
 
 const DAY_MS = 86_400_000
-const LOOK_MS = 30
+const POLL_MS = 30
 const made = (name: string, lastsMs = 60 * DAY_MS): SelfSigned =>
   makeSelfSigned(name, Date.now(), { address: [127, 0, 0, 1], lastsMs })
 
@@ -63,7 +63,7 @@ function switchLink(pair: SelfSigned, round: string): void {
 }
 
 async function serve(more: Parameters<typeof startApp>[0] = {}): Promise<TestApp> {
-  certificate = await ServedCertificate.open(files, { clock: SYSTEM_CLOCK, log, lookMs: LOOK_MS })
+  certificate = await ServedCertificate.open(files, { clock: SYSTEM_CLOCK, log, pollMs: POLL_MS })
   return await startApp({ certificate, ...more })
 }
 

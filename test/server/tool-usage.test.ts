@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { DEFAULT_APPROVAL_RULES } from '#kernel/approval/approvals'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import { LiveRegistry } from '#kernel/tool/catalog'
+import { openToolSearch } from '#search/tool-search'
 import { createLocalAccess } from '#server/admin/access'
 import { callInProcess } from '#server/admin/in-process-client'
 import { createToolRoutes } from '#server/admin/tools'
@@ -12,9 +14,12 @@ describe('calls of a tool over time', () => {
   const HOUR_MS = 3_600_000
   const asked: UsageQuery[] = []
   const row = { tenant: 'default', principal: 'key:ann', tool: 'Open.Say@1.0.0', isWithdrawn: false }
+  const registry = new LiveRegistry(TOOLS, new Map())
+  const clock = { nowMs: () => 500 * HOUR_MS, monotonicMs: () => 0 }
+  const catalogFor = registry.catalogFor.bind(registry)
   const routes = createToolRoutes(createLocalAccess('operator'), {
-    registry: new LiveRegistry(TOOLS, new Map()),
-    clock: { nowMs: () => 500 * HOUR_MS, monotonicMs: () => 0 },
+    ...{ registry, clock },
+    search: openToolSearch({ catalogFor, clock, log: SILENT_LOGGER }),
     store: {
       usage(query) {
         asked.push(query)

@@ -6,7 +6,8 @@ import { parseToolRef } from '#kernel/base/ids'
 import { SILENT_LOGGER } from '#kernel/base/logger'
 import type { CallReply, CallRequest } from '#kernel/call/call'
 import type { Gateway } from '#kernel/call/gateway'
-import { Catalog, CatalogChanges, ToolIndex } from '#kernel/tool/catalog'
+import { Catalog, ToolIndex } from '#kernel/tool/catalog'
+import { CatalogChanges } from '#kernel/tool/catalog-changes'
 import { jsonReply } from '#server/http/exchange'
 import { createMetrics, observeCalls } from '#server/telemetry/metrics'
 import { createSpanExporter, type SpanExporter } from '#server/telemetry/tracing'
@@ -137,7 +138,10 @@ function startCalling(reply: Partial<CallReply>, options: TestAppOptions & { cal
 }
 
 const exporter = (endpoint: string, log = SILENT_LOGGER): SpanExporter => {
-  const spans = createSpanExporter({ endpoint, log, instanceId: 'replica-1', flushEveryMs: 5 })
+  const spans = createSpanExporter(
+    { url: `${endpoint}v1/traces`, log, resource: { instanceId: 'replica-1' } },
+    5,
+  )
   closing.push(() => spans.close())
   return spans
 }
@@ -226,9 +230,9 @@ describe('span export', () => {
     const gate = Promise.withResolvers<Response>()
     const sizes: number[] = []
     const spans = createSpanExporter({
-      endpoint: 'http://127.0.0.1:1',
+      url: 'http://127.0.0.1:1/v1/traces',
       log: SILENT_LOGGER,
-      instanceId: 'replica-1',
+      resource: { instanceId: 'replica-1' },
       fetch: (_url, init) => {
         sizes.push(JSON.parse(String(init?.body)).resourceSpans[0].scopeSpans[0].spans.length)
         return sizes.length === 1 ? gate.promise : Promise.resolve(new Response('{}'))
@@ -239,6 +243,7 @@ describe('span export', () => {
       spanId: 'b7ad6b7169203331',
       parentSpanId: undefined,
       name: 'x',
+      kind: 'server' as const,
       startedAtMs: 0,
       durationMs: 1,
       hasFailed: false,

@@ -77,6 +77,7 @@ export function contextWith(
     fetch: (input, init) => fetch(input, { ...init, signal: aborted }),
     log: { debug: silent, info: silent, warn: silent, error: silent },
     progress: silent,
+    message: () => undefined,
     elicit: async () => ({ action: 'decline' }),
     effectKey: (ordinal = 0) => `effect-${ordinal}`,
   }

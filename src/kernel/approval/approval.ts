@@ -8,7 +8,7 @@ import type { SafetyTier } from '#kernel/tool/tool'
 
 /**
  * `pending`: waits for decisions. `granted`: may be used once. `used`: an attempt ran with it. The other states are final
- * refusals; `cancelled` means that its caller, its run or its session ended the call.
+ * refusals; `cancelled` means that the caller cancelled the call, or that its run or session ended.
  */
 export const APPROVAL_STATES = ['pending', 'granted', 'used', 'rejected', 'expired', 'cancelled'] as const
 export type ApprovalState = (typeof APPROVAL_STATES)[number]
@@ -33,7 +33,7 @@ export interface ApprovalSubject {
   readonly inputJson: string
   /** Number of values that are hidden or shortened because they contain these credentials. */
   readonly hidden: number
-  /** JSON of an `RequestedDefinition`, to show how the tool has changed after the request. Absent if it was too large or not kept. */
+  /** JSON of a `RequestedDefinition`, to show how the tool has changed since the request. Absent if it was too large or not kept. */
   readonly definitionJson?: string
   /** Only a summary was kept, or the text was removed with its journal group. */
   readonly isPartial?: true
@@ -68,7 +68,7 @@ export interface ApproverDecision {
 
 export interface ApprovalRecord extends NewApproval, CallAddress {
   readonly attempt: number
-  /** The run that contains its events. */
+  /** The run that contains the approval's events. */
   readonly run: string
   readonly principal: string
   readonly tool: string

@@ -16,11 +16,11 @@ import type {
 import {
   type ApprovalLink,
   type ApprovalView,
-  type AskedTool,
   approvalView,
   hidesSomething,
   mintLink,
   readLink,
+  type ServedTool,
   stateOf,
 } from './decisions.ts'
 
@@ -71,7 +71,7 @@ export type DecisionResult =
   | { readonly kind: 'forbidden'; readonly scope: string }
   /** The approver is the caller of the call, who may not approve it. */
   | { readonly kind: 'own' }
-  /** The tool's definition has changed after the request, so an approval could not be used (rule 21). */
+  /** The tool's definition has changed since the request, so an approval could not be used (rule 21). */
   | { readonly kind: 'stale'; readonly approval: ApprovalRecord }
   /** Part of the input is hidden, and the decision does not accept that. */
   | { readonly kind: 'hidden'; readonly approval: ApprovalRecord }
@@ -84,10 +84,10 @@ type Result<Kind extends DecisionResult['kind']> = Extract<DecisionResult, { rea
 export interface ApprovalsOptions {
   readonly store: Pick<KernelStore, 'approvals' | 'digest' | 'sign'>
   readonly clock: Clock
-  /** Whether approvers can sign in; if so, a link decides only after signing in (rule 23). Default: false. */
+  /** Whether approvers can sign in; if so, the holder of a link must sign in to decide (rule 23). Default: false. */
   readonly canSignIn?: boolean
   /** The tool that is currently served under an id. */
-  toolOf?(id: string): AskedTool | undefined
+  toolOf?(id: string): ServedTool | undefined
   /** Called on every change, so that waiting requests and readers read the approval again. */
   onChange?(changed: ApprovalRecord): void
   /** Called when an approver is refused (rule 30a). */
@@ -95,7 +95,7 @@ export interface ApprovalsOptions {
 }
 
 const ANONYMOUS_ID = 'anonymous'
-/** The audit stream's name for the action of approvers. */
+/** Name of the approvers' action in the audit stream. */
 const DECIDE_ACTION = 'approval.decide'
 
 export class Approvals {
@@ -154,13 +154,13 @@ export class Approvals {
     return await this.#options.store.approvals.list({ ...filter, ...defined({ tenant }) })
   }
 
-  /** The permission that a reader lacks to see decisions: `approvals:read` or `approvals:respond`. */
-  lacksToRead(reader: Approver): Result<'unauthenticated' | 'forbidden'> | undefined {
-    return coversScope(reader.scopes, READ_SCOPE) ? undefined : this.lacks(reader)
+  /** Why a reader may not see decisions, which needs `approvals:read` or `approvals:respond`. */
+  refusalToRead(reader: Approver): Result<'unauthenticated' | 'forbidden'> | undefined {
+    return coversScope(reader.scopes, READ_SCOPE) ? undefined : this.refusalToDecide(reader)
   }
 
-  /** The permission that an approver lacks to decide any approval. */
-  lacks(approver: Approver): Result<'unauthenticated' | 'forbidden'> | undefined {
+  /** Why an approver may not decide any approval. */
+  refusalToDecide(approver: Approver): Result<'unauthenticated' | 'forbidden'> | undefined {
     if (approver.id === ANONYMOUS_ID) return { kind: 'unauthenticated' }
     if (coversScope(approver.scopes, RESPOND_SCOPE)) return undefined
     return this.#forbid(approver, approver.tenant, RESPOND_SCOPE)
@@ -171,25 +171,25 @@ export class Approvals {
     approval: ApprovalRecord | undefined,
     decision: Decision,
   ): Promise<DecisionResult> {
-    const lacks = this.#lacksFor(approver, approval, decision)
-    if (lacks !== undefined) return lacks
+    const refusal = this.#refusalFor(approver, approval, decision)
+    if (refusal !== undefined) return refusal
     if (approval === undefined) return { kind: 'not_found' }
     return this.#checkGrantable(approval, decision) ?? (await this.#write(approver.id, approval, decision))
   }
 
   /** Why this approver may not make this decision; fails closed (OWP-69). */
-  #lacksFor(
+  #refusalFor(
     approver: Approver,
     approval: ApprovalRecord | undefined,
     { action }: Decision,
   ): Result<'unauthenticated' | 'forbidden' | 'own'> | undefined {
-    const lacks = this.lacks(approver)
-    if (lacks !== undefined || approval === undefined) return lacks
+    const refusal = this.refusalToDecide(approver)
+    if (refusal !== undefined || approval === undefined) return refusal
     const needed = [approval.requiredScope, ...(action === 'override' ? [OVERRIDE_SCOPE] : [])]
     const missing = needed.find((scope) => !coversScope(approver.scopes, scope))
     if (missing !== undefined) return this.#forbid(approver, approval.tenant, missing)
-    const isOwn = approver.tenant === undefined || approver.tenant === approval.tenant
-    return isOwn ? this.#refuseOwn(approver.id, approval, action) : undefined
+    const isSameTenant = approver.tenant === undefined || approver.tenant === approval.tenant
+    return isSameTenant ? this.#refuseOwn(approver.id, approval, action) : undefined
   }
 
   /** Why this approver could not approve. Nothing is refused yet, so no denial is recorded. */
@@ -232,8 +232,8 @@ export class Approvals {
     | { readonly kind: 'minted'; readonly token: string }
     | Exclude<DecisionResult, { kind: 'decided' | 'counted' }>
   > {
-    const lacks = this.#lacksFor(maker, approval, { action: 'grant', reason: undefined })
-    if (lacks !== undefined) return lacks
+    const refusal = this.#refusalFor(maker, approval, { action: 'grant', reason: undefined })
+    if (refusal !== undefined) return refusal
     if (approval === undefined) return { kind: 'not_found' }
     const nowMs = this.#options.clock.nowMs()
     if (stateOf(approval, nowMs) !== 'pending') return closed(approval, nowMs)

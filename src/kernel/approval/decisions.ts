@@ -172,14 +172,14 @@ type HiddenMember = 'subject' | 'binding' | 'run' | 'tier' | 'selfApproval' | 'o
 export interface ApprovalView
   extends Omit<ApprovalRecord, HiddenMember>,
     Pick<ApprovalSubject, 'callId' | 'runId' | 'userId' | 'isUserProven' | 'argsHash'> {
-  /** The tool's definition has changed after the request, so the call cannot be approved and never runs. */
+  /** The tool's definition has changed since the request, so the call cannot be approved and never runs. */
   readonly isStale: boolean
   /** The tool's description, while the same definition is served. */
   readonly description: string | undefined
   /** The tool's definition at the time of the request, if it was kept. */
   readonly asked: RequestedDefinition | undefined
   /** The tool that is currently served under the same id. */
-  readonly served: AskedTool | undefined
+  readonly served: ServedTool | undefined
   /** The tool's approval policy, while the same definition is served. */
   readonly needed: Tool['policy']['approval'] | undefined
   readonly safetyTier: SafetyTier
@@ -212,12 +212,12 @@ export function keptDefinition(tool: RequestedDefinition): { readonly definition
   return definitionJson.length > MAX_DEFINITION_LENGTH ? {} : { definitionJson }
 }
 
-export type AskedTool = RequestedDefinition & Pick<Tool, 'definitionHash'>
+export type ServedTool = RequestedDefinition & Pick<Tool, 'definitionHash'>
 
 /** `at` has the facts that are not in the record: the current time, and the current tool. */
 export function approvalView(
   approval: ApprovalRecord,
-  at: { readonly nowMs: number; readonly isStale: boolean; readonly served: AskedTool | undefined },
+  at: { readonly nowMs: number; readonly isStale: boolean; readonly served: ServedTool | undefined },
 ): ApprovalView {
   const { id, tenant, principal, record, attempt, tool, toolId, tier, definitionHash, subject } = approval
   const { callId, runId, userId, isUserProven, argsHash, summaryJson, inputJson, hidden, isPartial } = subject

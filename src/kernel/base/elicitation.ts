@@ -13,13 +13,12 @@ export type Elicitation = { readonly key?: string } & (
   | { readonly mode: 'roots' }
 )
 
-/** `untrusted`: a third party wrote the question. */
-type Question = {
-  readonly message: string
-  readonly untrusted?: true
-} /** A few flat fields to fill in (strings, numbers, booleans and choices); never secrets (MCP-76). */ & (
+/**
+ * `form`: a few flat fields to fill in (strings, numbers, booleans and choices), never secrets (MCP-76). `url`: a page to open;
+ * accepting means "opened", not "done" (MCP-77). `untrusted`: a third party wrote the question.
+ */
+type Question = { readonly message: string; readonly untrusted?: true } & (
   | { readonly mode: 'form'; readonly schema: JsonObject }
-  /** A page to open; accepting means "opened", not "done" (MCP-77). */
   | { readonly mode: 'url'; readonly url: string; readonly id: string }
 )
 

@@ -241,7 +241,7 @@ export class ToolError extends Error {
 
 /** Advice to an agent about an answer that was too large to read, if it is unknown whether the call writes. */
 export const NOT_SHOWN_ADVICE =
-  'If the call was to change something, do not repeat it; if it reads, ask for less.'
+  'If the call was meant to change something, do not repeat it; if it only reads, ask for less.'
 
 /** A `ToolError` with one of the server's own codes. */
 export function fault(code: ErrorCode, message: string, options: FaultOptions = {}): ToolError {

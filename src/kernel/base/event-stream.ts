@@ -22,8 +22,8 @@ const LINE_END = /[\r\n]/g
 const BYTE_ORDER_MARK = '\ufeff'
 
 /**
- * Parses a stream as it arrives, by the WHATWG rules: any line break, even if it is split between pieces, comments, data
- * of several lines, and an optional space after the colon.
+ * Parses a stream as it arrives, by the WHATWG rules. It accepts any line break (even one split between pieces), comments,
+ * data of several lines, and an optional space after the colon.
  */
 export class EventParser {
   readonly #maxCharacters: number

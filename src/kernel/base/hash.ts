@@ -17,8 +17,8 @@ export function shortHash(text: string): string {
 }
 
 /** Compares in constant time, so that timing reveals nothing about the stored secret (OTC-100). */
-export function isSameSecret(given: string, stored: string): boolean {
-  const [left, right] = [Buffer.from(given), Buffer.from(stored)]
+export function isSameSecret(candidate: string, stored: string): boolean {
+  const [left, right] = [Buffer.from(candidate), Buffer.from(stored)]
   return left.length === right.length && timingSafeEqual(left, right)
 }
 

@@ -39,8 +39,8 @@ export interface Hooks {
 
 /**
  * OTC/T-27: a named user is proven if it is the subject of the caller's own token, if the credential may assert
- * users, or if the operator's hook vouches for it. The hook's `false` refuses; without a hook any other user is an
- * unproven claim.
+ * users, or if the operator's hook vouches for it. The hook's `false` refuses the call; without a hook, any other user id
+ * is an unproven claim.
  */
 export async function proveUser(
   { bindUser }: Hooks,

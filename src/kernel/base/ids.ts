@@ -92,7 +92,7 @@ export function inTimeOrder(digest: string, callId: string): string {
 let readDigits = ''
 let readTime: string | undefined
 
-/** Decodes the time, if the digits can be one; this is the case for one in 64 random UUIDs. */
+/** Decodes the time; `undefined` if the digits cannot be a time, as in 63 of 64 random UUIDs. */
 function timeOf(digits: string): string | undefined {
   const high = Number.parseInt(digits.slice(0, 8), 16)
   const low = Number.parseInt(digits.slice(9), 16)
@@ -131,8 +131,9 @@ export interface ToolId {
 }
 
 /**
- * Definitions that are called like tools but listed apart from them: a prompt, a resource, a template of resource addresses, a
- * skill, a tool that only a server's own page may call; and one for each source that has resources or completes arguments.
+ * Kinds of definitions that are called like tools but listed apart from them. `template`: a template of resource addresses.
+ * `appTool`: a tool that only its server's own page may call. `resources` and `completions`: one definition for each source
+ * that has resources or completes arguments.
  */
 export type EntryKind = 'prompt' | 'resource' | 'template' | 'skill' | 'resources' | 'completions' | 'appTool'
 
@@ -140,7 +141,7 @@ export type EntryKind = 'prompt' | 'resource' | 'template' | 'skill' | 'resource
 export interface ToolRef {
   /** `Toolkit.Name`, or another name of the tool. */
   readonly base: string
-  /** Absent for a tool. An entry of a kind is found only by a reference that names the kind. */
+  /** Absent for a tool. An entry is found only by a reference that names its kind. */
   readonly entry?: EntryKind
   /** `x.y.z` without leading zeros, after `x` → `x.0.0` (OTC-60), or `latest` (OTC-61). */
   readonly version: string
@@ -217,7 +218,7 @@ export function isToolVersion(text: string): boolean {
 /** Versions that are valid in semantic versioning and that every reader can represent exactly. */
 const SEMANTIC = /^(?:0|[1-9][0-9]{0,14})(?:\.(?:0|[1-9][0-9]{0,14})){2}$/
 
-/** Whether a definition may have this version: no leading zeros, at most 15 digits a number. Requests are read more leniently. */
+/** Whether a definition may have this version: no leading zeros, at most 15 digits per number. Requests are read more leniently. */
 export function isSemanticVersion(text: string): boolean {
   return SEMANTIC.test(text)
 }

@@ -17,18 +17,18 @@ function valuesOf(value: unknown): number {
 describe('what a JSON text has too much of', () => {
   it('is its depth, exactly, and never fewer values than it is let pass with', () => {
     fc.assert(
-      fc.property(fc.jsonValue(), fc.integer({ min: 0, max: 6 }), (value, deepest) => {
+      fc.property(fc.jsonValue(), fc.integer({ min: 0, max: 6 }), (value, maxDepth) => {
         const bytes = bytesOf(JSON.stringify(value))
-        const isTooDeep = tooMuchJson(bytes, { deepest, maxValues: 1_000_000 }) !== undefined
-        expect(isTooDeep).toBe(depthOf(value) > deepest)
+        const isTooDeep = tooMuchJson(bytes, { maxDepth, maxValues: 1_000_000 }) !== undefined
+        expect(isTooDeep).toBe(depthOf(value) > maxDepth)
         // A list of n elements has n - 1 commas and its bracket: never more is counted than there is.
-        expect(tooMuchJson(bytes, { deepest: 1_000, maxValues: valuesOf(value) })).toBeUndefined()
+        expect(tooMuchJson(bytes, { maxDepth: 1_000, maxValues: valuesOf(value) })).toBeUndefined()
       }),
     )
   })
 
   it('is seen in brackets, lists and members; texts are texts, whatever is written in them', () => {
-    const bounds = { deepest: 3, maxValues: 10 }
+    const bounds = { maxDepth: 3, maxValues: 10 }
     expect(tooMuchJson(bytesOf('[[[[1]]]]'), bounds)).toBe('is nested deeper than 3 levels')
     expect(tooMuchJson(bytesOf('['.repeat(8_000_000)))).toBe('is nested deeper than 256 levels')
     expect(tooMuchJson(bytesOf(`[${'1,'.repeat(10)}1]`), bounds)).toBe('contains more than 10 values')

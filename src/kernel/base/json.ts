@@ -17,7 +17,7 @@ export function cleanText(text: string): string {
   )
 }
 
-/** JSON with those characters escaped; it still parses to an equal value. */
+/** JSON in which unprintable characters are escaped; it still parses to an equal value. */
 export function cleanJson(value: unknown, indent?: number): string {
   const text = JSON.stringify(value, undefined, indent) ?? 'null'
   return text.replace(UNPRINTABLE, (character) => (character === '\n' ? character : escaped(character)))
@@ -65,8 +65,8 @@ type CopiedJson =
     }
 
 /**
- * Copies an author's JavaScript value; members that are `undefined` are left out. The bounds also stop at cycles and at objects
- * that are referenced very often.
+ * Copies an author's JavaScript value; members that are `undefined` are left out. The bounds also end the copying of cycles
+ * and of objects that are referenced very often.
  */
 export function copyJson(
   value: unknown,
@@ -111,8 +111,8 @@ function copy(value: unknown, pointer: string, depth: number, budget: Budget): J
   }
   if (typeof value !== 'object')
     throw new NotJson(pointer, `Is a ${typeof value}, which JSON cannot represent.`)
-  if (depth >= JSON_BOUNDS.deepest) {
-    const problem = `Is nested deeper than ${JSON_BOUNDS.deepest} levels, or contains itself.`
+  if (depth >= JSON_BOUNDS.maxDepth) {
+    const problem = `Is nested deeper than ${JSON_BOUNDS.maxDepth} levels, or contains itself.`
     throw new NotJson(pointer, problem, true)
   }
   return Array.isArray(value)
@@ -199,7 +199,7 @@ export function isJsonObject(value: JsonValue | undefined): value is JsonObject 
 
 /** Bounds for a JSON text from another party, checked before the text is parsed. */
 export interface JsonBounds {
-  readonly deepest: number
+  readonly maxDepth: number
   /** Maximum number of members and elements in all objects and lists together. */
   readonly maxValues: number
   /** Maximum number of members in the outermost object or list; unbounded by default. */
@@ -207,7 +207,7 @@ export interface JsonBounds {
 }
 
 /** The default bounds; `copyJson` also applies them to authors' values. */
-export const JSON_BOUNDS: JsonBounds = { deepest: 256, maxValues: 100_000 }
+export const JSON_BOUNDS: JsonBounds = { maxDepth: 256, maxValues: 100_000 }
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c]
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d]
@@ -239,7 +239,7 @@ export class JsonScan {
   }
 
   take(bytes: Uint8Array): void {
-    const { deepest, maxValues, maxOutermost = Number.POSITIVE_INFINITY } = this.#bounds
+    const { maxDepth, maxValues, maxOutermost = Number.POSITIVE_INFINITY } = this.#bounds
     let [depth, values, outermost] = [this.#depth, this.#values, this.#outermost]
     let [isText, isEscaped] = [this.#isText, this.#isEscaped]
     for (let at = 0; at < bytes.length; at += 1) {
@@ -255,7 +255,7 @@ export class JsonScan {
       } else if (byte === OPEN_LIST || byte === OPEN_OBJECT) {
         depth += 1
         values += 1
-        if (depth > deepest) this.#problem ??= `is nested deeper than ${deepest} levels`
+        if (depth > maxDepth) this.#problem ??= `is nested deeper than ${maxDepth} levels`
       } else if ((byte === CLOSE_LIST || byte === CLOSE_OBJECT) && depth > 0) depth -= 1
       if (values > maxValues) this.#problem ??= `contains more than ${maxValues} values`
       if (outermost >= maxOutermost)
@@ -298,8 +298,8 @@ const MAX_INEXACT = 20
 const inexactIntegers = new WeakMap<object, string[]>()
 
 /**
- * Remembers which integers in a JSON text a double cannot represent exactly. Returns the value to use: the given value,
- * or a parsed copy whose inexact integers are known.
+ * Remembers which integers in a JSON text a double cannot represent exactly. Returns the value to use: `value` itself, or a
+ * parsed copy whose inexact integers are known.
  */
 export function withInexactIntegers(text: string, value: JsonValue): JsonValue {
   return LONG_NUMBER.test(text) ? JSON.parse(text, noteInexact) : value
@@ -328,7 +328,7 @@ function isInexact(value: number, source: string | undefined): boolean {
   return String(value) !== source && BigInt(source) !== BigInt(value)
 }
 
-/** The members of a record that may be absent, whose values must not be `undefined` under `exactOptionalPropertyTypes`. */
+/** A record whose members that may be `undefined` are optional instead, as `exactOptionalPropertyTypes` requires. */
 type Defined<Members> = {
   [Name in keyof Members as undefined extends Members[Name] ? never : Name]: Members[Name]
 } & {

@@ -33,7 +33,7 @@ export function boundLogger(log: Logger, bound: object): Logger {
 
 const OUTAGE_LINE_EVERY_MS = 60_000
 
-/** Writes one error line per minute, and others at level debug, because every request fails in the same way during an outage. */
+/** Writes one error line per minute and the others at level debug, because every request fails in the same way during an outage. */
 export class OutageLog {
   readonly #log: Logger
   readonly #clock: Pick<Clock, 'monotonicMs'>

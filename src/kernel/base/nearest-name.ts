@@ -11,8 +11,8 @@ export function nearestName(name: string, known: Iterable<string>): string | und
 }
 
 /**
- * The known name of which the given name is a misspelling: at most two letters differ, ignoring case and separators. For open
- * objects, where unknown members are allowed but misspelled members are not.
+ * The known name that `name` misspells: by default at most two letters differ, ignoring case and separators. For open objects,
+ * where unknown members are allowed but misspelled members are not.
  */
 export function misspelledName(name: string, known: Iterable<string>, maxDistance = 2): string | undefined {
   if (name.length > MAX_LENGTH) return undefined

@@ -6,7 +6,7 @@ import { defined } from './json.ts'
  * request itself. A user id that is not proven never opens that user's vault.
  */
 
-/** A digest for readers of runs and audits, which only distinguishes principals: a principal's id may contain a mail address. */
+/** A digest that stands for a principal in runs and audits, because a principal's id may contain an email address. */
 export function opaquePrincipal(
   store: { digest(text: string): string },
   { tenant, id }: Pick<Principal, 'tenant' | 'id'>,
@@ -35,7 +35,7 @@ interface Assignment {
   readonly roles: readonly string[]
 }
 
-/** The given scopes and the scopes of the given roles; unknown roles add none (OWP-60, OWP-61). */
+/** The assigned scopes and the scopes of the assigned roles; unknown roles add none (OWP-60, OWP-61). */
 export function grantedScopes(roles: RoleTable, held: Assignment): readonly string[] {
   const granted = new Set(held.scopes)
   for (const role of held.roles) for (const scope of roles.get(role)?.scopes ?? []) granted.add(scope)
@@ -95,11 +95,12 @@ export function coversScope(granted: readonly string[], needed: string): boolean
 }
 
 function matches(pattern: string, needed: string): boolean {
-  const wanted = pattern.split(':')
-  const given = needed.split(':')
-  const openEnd = wanted.at(-1) === '*'
-  if (openEnd ? given.length < wanted.length : given.length !== wanted.length) return false
-  return wanted.every((segment, index) => segment === '*' || segment === given[index])
+  const patternSegments = pattern.split(':')
+  const segments = needed.split(':')
+  const isOpenEnded = patternSegments.at(-1) === '*'
+  const [least, length] = [patternSegments.length, segments.length]
+  if (isOpenEnded ? length < least : length !== least) return false
+  return patternSegments.every((segment, index) => segment === '*' || segment === segments[index])
 }
 
 /** A caller. All members except `toolset` and `operatedBy` come from the credential, never from the request. */
@@ -137,7 +138,7 @@ export const LOCAL_CALLER: Principal = makePrincipal({ ...ANONYMOUS, isLocal: tr
 /** Scope for acting for users other than the credential's own subject. */
 export const ASSERT_USERS_SCOPE = 'users:assert'
 
-/** Whether an operator runs calls in this caller's name; the caller's stored credentials are not for the operator (rule 24). */
+/** Whether an operator runs calls in this caller's name, and so may not use the caller's stored credentials (rule 24). */
 export function isRunAs({ isLocal, operatedBy }: Principal): boolean {
   return operatedBy !== undefined && isLocal !== true
 }

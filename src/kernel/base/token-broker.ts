@@ -1,8 +1,8 @@
 import { Secret } from './secret.ts'
 
 /**
- * The interface to the authorization servers of which this server is a client. The credentials stage asks a broker to obtain, refresh and revoke
- * tokens, and whether a person can be asked for consent. No method of a broker throws.
+ * The interface to OAuth authorization servers, as their client. The credentials stage asks a broker to obtain, refresh and
+ * revoke tokens, and whether a person can be asked for consent. No method of a broker throws.
  */
 
 /** An access token that is valid only with proofs by its key (DPoP). */
@@ -21,11 +21,11 @@ export interface TokenSet {
   readonly refreshToken: Secret | undefined
   readonly scopes: readonly string[]
   readonly expiresAtMs: number | undefined
-  /** The issuer that made them: no other one ever receives the refresh token (MCP-157). */
+  /** The issuer of the tokens; no other issuer ever receives the refresh token (MCP-157). */
   readonly issuer?: string | undefined
 }
 
-/** What renews a token. */
+/** The facts that a broker needs to renew a token. */
 export interface Renewal extends Pick<TokenSet, 'scopes' | 'issuer'> {
   readonly refreshToken: Secret
   /** The key that the token is bound to. */
@@ -53,11 +53,11 @@ export interface TokenBroker {
   /** Why a person cannot be asked for consent; `undefined` if a person can. */
   obstacle(provider: string, scopes: readonly string[]): BrokerObstacle | undefined
   refresh(provider: string, renewal: Renewal): Promise<RefreshAnswer>
-  /** A token that this server gets without a person, for one `owner` only; `undefined` if people consent at the provider. */
+  /** A token that this server gets without a person, for one `owner` only; `undefined` if the provider needs a person's consent. */
   obtain?(need: OwnTokenNeed): Promise<RefreshAnswer> | undefined
   /** Scopes that the server behind a tool was found to need (MCP-160). */
   scopesFor?(provider: string, tool: string): readonly string[]
-  /** Whether the server behind a tool refused this token, so that it is renewed whatever its expiry says. */
+  /** Whether the server behind a tool refused this token, so that it must be renewed even if it has not expired. */
   isRejected?(token: Secret): boolean
   /** Asks the provider to revoke a token; `false` if that failed. */
   revoke(provider: string, token: Secret): Promise<boolean>

@@ -83,7 +83,7 @@ async function judgeParked(needs: ApprovalNeeds, checked: CheckedCall): Promise<
   // Rule 21: this request differs from the one that the approval covers.
   if (approval.binding !== binding) {
     const message =
-      'This call waits for an approval with other credentials, or with an input that reads differently each time. Send exactly what was sent first, or use a new call id for a new call.'
+      'This call waits for an approval that covers other credentials, or an input that was parsed differently. Send exactly what was sent first, or use a new call id for a new call.'
     throw Object.assign(keyConflict(), { message })
   }
   if (approval.state === 'pending') return { kind: 'parked', approval }

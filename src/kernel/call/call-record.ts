@@ -83,7 +83,7 @@ export interface CallRecord
   readonly waitsFor: string | undefined
 }
 
-/** One attempt of one call by one writer, as a started run knows it. */
+/** One attempt of one call by one writer, with the facts that a started run keeps in memory. */
 export interface Attempt extends CallAddress {
   readonly principal: string
   readonly tool: string
@@ -151,7 +151,7 @@ export interface RunAddress {
   readonly run: string
 }
 
-/** A run that calls and sessions name; it is created by the first of them. */
+/** A run that callers name in requests; the first call or session in it creates it. */
 export interface RunScope extends RunAddress {
   readonly principal: string
   /** Public id of the run. */

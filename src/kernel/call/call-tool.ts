@@ -41,7 +41,7 @@ import { type Blocker, type BlockerNeeds, findBlocker } from './suspend.ts'
  * returned without any further check.
  */
 
-/** What the stages need, and what the ladder uses between them. */
+/** The dependencies of the stages and of the ladder itself. */
 export type CallNeeds = LookUpNeeds &
   ScopeNeeds &
   ApprovalNeeds &

@@ -3,7 +3,7 @@ import type { ErrorCode, ErrorDetails } from '#kernel/base/errors'
 import type { ToolRef } from '#kernel/base/ids'
 import type { JsonValue } from '#kernel/base/json'
 import type { Secret } from '#kernel/base/secret'
-import type { Tool } from '#kernel/tool/tool'
+import type { ClientMessage, MessageLevel, Tool } from '#kernel/tool/tool'
 
 /**
  * Types of calls that cross the kernel's boundary: request, reply, outcome, error, and the view of a principal's own call.
@@ -67,6 +67,8 @@ export interface CallRequest {
   readonly protocol?: CallProtocol
   /** W3C trace context of this request, passed on in requests that the tool makes. */
   readonly traceparent?: string | undefined
+  /** `tracestate` and `baggage` of the caller's trace, passed on unchanged with `traceparent`. */
+  readonly traceExtras?: Readonly<Record<string, string>> | undefined
   /** The user the caller claims to act for; `proveUser` decides whether that is proven (OTC/T-27). */
   readonly userId: string | undefined
   /** The caller's claims about that user. They are neither stored nor part of the fingerprint. */
@@ -88,6 +90,10 @@ export interface CallRequest {
   /** Aborted when no client waits for the reply any more. The call itself continues (rule 10). */
   readonly gone?: AbortSignal
   readonly onProgress?: (progress: Progress) => void
+  /** Present where the protocol can pass a tool's messages to the caller's client. */
+  readonly onMessage?: ((message: ClientMessage) => void) | undefined
+  /** The level from which on the caller wants messages. */
+  readonly messageLevel?: MessageLevel | undefined
   /** Called with the id of an earlier call that a request without a key continues (rule 6). */
   readonly onAdopted?: (callId: string) => void
   /** Called just before the outcome of a run is written; anything it writes synchronously joins the same commit. */
@@ -113,7 +119,7 @@ export interface Progress {
 
 export const NO_SECRETS: ReadonlyMap<string, Secret> = new Map()
 
-/** The reply to a call. A refusal is an outcome too: its code tells that nothing ran. */
+/** The reply to a call. A refusal is an outcome too: its code says that nothing ran. */
 export interface CallReply {
   /** The caller's key, or a call id made by the server. */
   readonly callId: string

@@ -28,7 +28,7 @@ const INTERRUPTED = Symbol('interrupted')
 const FAILURES: ReadonlySet<string> = new Set(FAILURE_CODES)
 
 export type ExecuteNeeds = ContextNeeds &
-  Pick<CallStages, 'workflows'> &
+  Pick<CallStages, 'workflows' | 'resumptions'> &
   Pick<KernelOptions, 'log' | 'clock' | 'maxResultBytes' | 'explainThrown'>
 
 /** A run either ended or, for a workflow, was suspended. `late` is the result of a tool that was interrupted. */
@@ -75,7 +75,7 @@ async function untilEnd(
   }
   return {
     kind: 'ended',
-    outcome: { ok: false, error: interruptedError(tool, why), durationMs: started.took() },
+    outcome: { ok: false, error: interruptedError(tool, why), durationMs: started.elapsedMs() },
     late: answer.then((value) => started.succeed(value)).catch((error: unknown) => started.fail(error)),
   }
 }
@@ -91,12 +91,12 @@ class StartedRun {
     this.#startedMs = needs.clock.monotonicMs()
   }
 
-  took(): number {
+  elapsedMs(): number {
     return Math.max(0, Math.round((this.#needs.clock.monotonicMs() - this.#startedMs) * 1_000) / 1_000)
   }
 
   succeed(answer: unknown): Outcome {
-    const durationMs = this.took()
+    const durationMs = this.elapsedMs()
     const { tool, call } = this.#running
     const value = hasUntrustedOutput(tool.catalogId) ? redactOutput(answer, call.request) : answer
     const output = serializeOutput(tool, value, this.#needs.maxResultBytes)
@@ -108,7 +108,7 @@ class StartedRun {
   }
 
   fail(error: unknown): Outcome {
-    return { ok: false, error: errorOfRun(this.#needs, this.#running, error), durationMs: this.took() }
+    return { ok: false, error: errorOfRun(this.#needs, this.#running, error), durationMs: this.elapsedMs() }
   }
 
   /** The result after the tool threw: a failure, or a suspended workflow. */
@@ -324,7 +324,7 @@ function interruptedError(tool: Tool, why: Interruption): CallError {
   return { code, message, canRetry: false, effect: 'unknown' }
 }
 
-/** A call that ended between its claim and its start took no effect, so one interrupted by a shutdown may run again. */
+/** A call that ended between its claim and its start took no effect, so a call that a shutdown interrupted may run again. */
 function notStartedError(tool: Tool, why: Interruption): CallError {
   const canRetry = why === 'shutdown'
   const next = canRetry ? ` Call again with exactly the same arguments${CALL_ID_ADVICE.repeat}.` : ''

@@ -17,7 +17,8 @@ import {
 } from '#kernel/run/runs'
 import type { NotifyChange } from '#kernel/store/engine'
 import type { KernelStore } from '#kernel/store/store'
-import { type Catalog, CatalogChanges, type ToolSet } from '#kernel/tool/catalog'
+import type { Catalog, ToolSet } from '#kernel/tool/catalog'
+import { CatalogChanges } from '#kernel/tool/catalog-changes'
 import type { CallReply, CallRequest, CallsPage, CallsQuery, CallView } from './call.ts'
 import { type CallNeeds, callTool } from './call-tool.ts'
 import { StartingCalls } from './look-up.ts'
@@ -74,7 +75,7 @@ export interface KernelOptions {
   readonly onApproverDenied?: ApprovalsOptions['onDenied']
 }
 
-/** A gateway and the methods of its lifetime: it accepts calls, watches the store and other writers, and drains at the end. */
+/** A gateway with its lifecycle: it accepts calls, watches the store and other writers, and drains at the end. */
 export interface KernelGateway extends Gateway {
   /** Settles the calls that dead servers left running, and notifies requests that wait for them. */
   recover(): Promise<void>
@@ -117,10 +118,10 @@ export function openKernel(options: KernelOptions): KernelGateway {
     unsaved: health.unsaved,
     callTool: (principal, request, step) => callTool(needs, principal, request, step),
   })
-  const { limits, sessions, credentials, workflows } = stages
+  const { limits, sessions, credentials, workflows, resumptions } = stages
   const needs: CallNeeds = {
     ...{ registry, store, clock, log, hooks, newCallId },
-    ...{ running, health, changes, feed, waits, limits, sessions, credentials, workflows },
+    ...{ running, health, changes, feed, waits, limits, sessions, credentials, workflows, resumptions },
     fetch: options.fetch,
     explainThrown: options.explainThrown,
     get approvalRules() {
@@ -265,7 +266,7 @@ export interface Gateway {
   closeSession(principal: Principal, sessionId: string): Promise<boolean>
   readonly approvals: Approvals
   findChallenge(id: string): Promise<ChallengeRecord | undefined>
-  /** False while starting, draining, or after a store write error. */
+  /** False while the server stops, after a store write error, and while its lease on a shared store is in doubt. */
   isReady(): boolean
   /** Why the server is not ready; `undefined` while it is. */
   unavailableReason(): UnavailableReason | undefined

@@ -164,7 +164,7 @@ function matchesOtherInput(
   )
 }
 
-/** Candidate inputs: as sent, as adapted for the current tool, and as it would have been adapted for a removed tool. */
+/** Candidate inputs: as sent, as adapted for the current tool, and as adapted for a tool that has been removed. */
 function candidateInputs(registry: ToolSet, call: IdentifiedCall): readonly string[] {
   const { principal, request, input, inputJson } = call
   if (request.adapt === undefined) return [inputJson]
@@ -200,7 +200,7 @@ function redacted(value: JsonValue, clean: (text: string) => string): JsonValue 
 /** Polling intervals for a call that runs in another process; a change notification ends the wait sooner. */
 const FIRST_JOIN_MS = 50
 const MAX_JOIN_MS = 250
-const MAX_ROUNDS_ALONE = 20
+const MAX_STRAY_ROUNDS = 20
 
 /** The outcome of a call, and the tool that ran. */
 export interface Answer {
@@ -253,7 +253,7 @@ export async function lookUp(needs: LookUpNeeds, call: IdentifiedCall): Promise<
     if (found !== 'look again') return found
     const waitMs = Math.min(MAX_JOIN_MS, FIRST_JOIN_MS * (round + 1))
     await needs.changes.next(record.run ?? record.record, waitMs)
-    if (round > MAX_ROUNDS_ALONE && isStray(needs, record)) {
+    if (round > MAX_STRAY_ROUNDS && isStray(needs, record)) {
       const message = 'This call is recorded as running, but no process runs it. An operator has to check it.'
       throw fault('not_ready', message, { retryAfterMs: 60_000 })
     }
@@ -385,7 +385,7 @@ function failure(code: CallError['code'], texts: Pick<CallError, 'message' | 'de
 /** Maximum number of attempts per call (rule 9); a crash loop must not repeat even an idempotent write for ever. */
 export const MAX_ATTEMPTS = 3
 
-/** Whether a run that a crash interrupted may run again (rule 8). Workflows may without limit: they repeat no step (rule 31). */
+/** Whether a run that a crash interrupted may run again (rule 8). Workflows have no limit, because they repeat no step (rule 31). */
 function mayRunAgain({ rerunUntilMs, resumable, attempt }: CallRecord, nowMs: number): boolean {
   return nowMs < rerunUntilMs && (resumable || attempt < MAX_ATTEMPTS)
 }

@@ -1,7 +1,7 @@
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import { defined, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { Secret } from '#kernel/base/secret'
-import { type ShownContent, ShownValue } from '#kernel/tool/tool'
+import { type ClientMessage, type ShownContent, ShownValue } from '#kernel/tool/tool'
 import type { CallError, CallRequest } from './call.ts'
 
 /**
@@ -10,7 +10,7 @@ import type { CallError, CallRequest } from './call.ts'
  * Each credential is searched for in the encodings in which it may be sent: plain, in JSON, in a query, in base64.
  */
 
-/** Shorter values would match inside ordinary words, and are not secrets. */
+/** Shorter values would match inside ordinary words, and are not treated as secrets. */
 const MIN_SECRET_LENGTH = 4
 /** Longer values are searched for one by one, because a pattern would start a new comparison at each position. */
 const MAX_PATTERN_INPUT = 256
@@ -19,7 +19,7 @@ const MAX_DEPTH = 8
 /** Twice the maximum depth of a request; deeper results would overflow the stack of recursive readers. */
 const MAX_ANSWER_DEPTH = 200
 
-/** A tool's own error text without credentials, whether the caller sent them or the vault lent them. */
+/** A tool's own error without the call's credentials, whether they came from the caller or from the vault. */
 export function redactSecrets(error: CallError, request: CallRequest): CallError {
   const clean = cleanerOf(request)
   if (clean === undefined) return error
@@ -50,6 +50,12 @@ export function redactLogged(fields: object, request: CallRequest): object {
   if (clean === undefined) return fields
   const cleaned = cleanValue(fields, clean, 0)
   return typeof cleaned === 'object' && cleaned !== null ? cleaned : {}
+}
+
+/** Redacts a message for the caller's client. */
+export function redactMessage(message: ClientMessage, request: CallRequest): ClientMessage {
+  const clean = cleanerOf(request)
+  return clean === undefined ? message : { ...message, data: cleanJson(message.data, clean) }
 }
 
 /** Redacts the output of an imported tool, which may echo its input (OWP-58). */

@@ -62,6 +62,7 @@ export function runCall(needs: RunNeeds, checked: CheckedCall, allowance: Allowa
   if (scope.live?.closing !== undefined) throw sessionEnded()
   const slot = needs.limits.enter(call.principal, tool, call.step !== undefined)
   const running = needs.running.start(call, tool, scope)
+  running.isRepeated = checked.previous !== undefined
   scope.live?.enter(running)
   const inScope = scope === checked.scope ? checked : { ...checked, scope }
   return claimAndRun(needs, { running, checked: inScope, allowance, slot })
@@ -97,7 +98,7 @@ async function claimAndRun(
     needs.feed.notify(scope.run?.run ?? call.record)
     if (claimed !== undefined && hasLeft(call.request.leaving)) running.interrupt('cancel')
     const executing = execute(needs, running, checked.input)
-    // The tool does not wait for what only its record needs.
+    // Made after the tool has started, because only the record needs it.
     const newCall = claimed ?? toNewCall(checked, atMs)
     const ended = executing instanceof Promise ? await executing : executing
     if (ended.kind === 'suspended') {
@@ -278,7 +279,7 @@ function outcomeUnknown(running: RunningCall, { durationMs }: Outcome): Outcome 
   return durationMs === undefined ? { ok: false, error } : { ok: false, error, durationMs }
 }
 
-/** Suspends a workflow until one of its steps can continue (rule 31); requests that joined it look at the record. */
+/** Suspends a workflow until one of its steps can continue (rule 31); requests that joined it look up its record again. */
 async function suspend(
   needs: RunNeeds,
   running: RunningCall,

@@ -1,3 +1,4 @@
+import type { Clock } from '#kernel/base/clock'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import type { JsonValue } from '#kernel/base/json'
 import { boundLogger, type Logger, type WriteLine } from '#kernel/base/logger'
@@ -6,6 +7,7 @@ import type { Secret } from '#kernel/base/secret'
 import type { KernelStore } from '#kernel/store/store'
 import {
   hasEffects,
+  type MessageLevel,
   type SessionContext,
   type StatefulContext,
   type Tool,
@@ -14,8 +16,9 @@ import {
 import type { CallerDeparture, CallRequest, Outcome, Progress } from './call.ts'
 import type { Attempt } from './call-record.ts'
 import type { IdentifiedCall } from './look-up.ts'
-import { redactLogged, redactText } from './redact.ts'
+import { redactLogged, redactMessage, redactText } from './redact.ts'
 import type { CallScope } from './resolve.ts'
+import type { CallStages } from './stages.ts'
 
 /**
  * The runs of this process, and the context that each run passes to its tool. `run.ts` starts and ends them; look-up joins them;
@@ -126,6 +129,8 @@ export class RunningCall {
   readonly scope: CallScope
   interruption: Interruption | undefined
   progress: Progress | undefined
+  /** Whether the call was recorded before this attempt. */
+  isRepeated = false
   #interrupt: ((why: Interruption) => void) | undefined
   #done: PromiseWithResolvers<Outcome | typeof LOST> | undefined
   #outcome: Outcome | typeof LOST | undefined
@@ -202,7 +207,8 @@ export function attemptOf(running: RunningCall, attempt: number): Attempt {
   return { tenant, record, principal: principal.id, tool: running.tool.id, attempt, run, session }
 }
 
-export interface ContextNeeds {
+export interface ContextNeeds extends Pick<CallStages, 'resumptions'> {
+  readonly clock: Clock
   readonly store: Pick<KernelStore, 'sign'>
   readonly log: Logger
   readonly fetch: typeof fetch
@@ -236,6 +242,11 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
 
   get traceparent(): string | undefined {
     return this.#running.call.request.traceparent
+  }
+
+  get traceHeaders(): Readonly<Record<string, string>> | undefined {
+    const { traceparent, traceExtras } = this.#running.call.request
+    return traceparent === undefined ? undefined : { traceparent, ...traceExtras }
   }
 
   get principal(): Principal {
@@ -289,12 +300,14 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
     return (resource, init) => {
       const own = init?.signal ?? (resource instanceof Request ? resource.signal : undefined)
       const signal = own === undefined ? this.signal : AbortSignal.any([this.signal, own])
-      const { traceparent } = this
-      if (traceparent === undefined) return this.#send(resource, { ...init, signal })
+      const { traceHeaders } = this
+      if (traceHeaders === undefined) return this.#send(resource, { ...init, signal })
       const headers = new Headers(
         init?.headers ?? (resource instanceof Request ? resource.headers : undefined),
       )
-      if (!headers.has('traceparent')) headers.set('traceparent', traceparent)
+      // A tool that sets its own trace sends only that.
+      if (!headers.has('traceparent'))
+        for (const [name, value] of Object.entries(traceHeaders)) headers.set(name, value)
       return this.#send(resource, { ...init, signal, headers })
     }
   }
@@ -317,6 +330,20 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
     }
   }
 
+  get message(): ToolContext['message'] {
+    return (level, data, logger) => {
+      const { request } = this.#running.call
+      if (this.#aborted === undefined && request.onMessage !== undefined)
+        request.onMessage(
+          redactMessage({ level, data, ...(logger === undefined ? {} : { logger }) }, request),
+        )
+    }
+  }
+
+  get messageLevel(): MessageLevel | undefined {
+    return this.#running.call.request.messageLevel
+  }
+
   get elicit(): ToolContext['elicit'] {
     return async (question) => {
       const ask = this.#running.call.request.onElicit
@@ -330,6 +357,22 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
       const { call } = this.#running
       const parts = [call.principal.tenant, call.principal.id, call.record, ordinal]
       return this.#needs.store.sign('effect', JSON.stringify(parts))
+    }
+  }
+
+  /** Sessions are lost in a crash, so their calls cannot continue (rule 30). */
+  get resumption(): ToolContext['resumption'] {
+    const { resumptions, clock } = this.#needs
+    const { call, scope, isRepeated } = this.#running
+    if (resumptions === undefined || scope.session !== undefined) return undefined
+    const { fingerprint } = call
+    return {
+      isRepeated,
+      find: async () => (isRepeated ? await resumptions.find(call, fingerprint) : undefined),
+      keep: async (state, forMs) => {
+        if (this.#aborted !== undefined) return
+        await resumptions.keep(call, { fingerprint, state, untilMs: clock.nowMs() + forMs })
+      },
     }
   }
 

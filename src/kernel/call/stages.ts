@@ -1,5 +1,6 @@
 import type { EndedParked } from '#kernel/approval/approval'
 import { fault, type ToolError } from '#kernel/base/errors'
+import type { JsonObject } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { CallLabel } from '#kernel/run/events'
@@ -33,6 +34,22 @@ export interface CallStages {
   readonly sessions: SessionStage
   readonly credentials: CredentialStage
   readonly workflows: WorkflowStage
+  /** Absent if tools cannot continue their work after a crash. */
+  readonly resumptions?: ResumptionStore | undefined
+}
+
+/** Stores what a running call needs to continue after a crash instead of becoming ambiguous (rule 8). */
+export interface ResumptionStore {
+  /** The state that an earlier attempt of the same request kept. */
+  find(address: CallAddress, fingerprint: string): Promise<JsonObject | undefined>
+  /** From then on the call may run again. Keeps nothing for a call that this process does not hold as running. */
+  keep(address: CallAddress, kept: KeptResumption): Promise<void>
+}
+
+export interface KeptResumption {
+  readonly fingerprint: string
+  readonly state: JsonObject
+  readonly untilMs: number
 }
 
 export type OpenStages = (context: StageContext) => CallStages
@@ -148,7 +165,7 @@ export interface RequiringCall {
   readonly scope: CallScope
 }
 
-/** What a challenge asks for. At most one challenge is open per need (rule 22). */
+/** The authorization that a challenge asks for. At most one challenge is open per need (rule 22). */
 export interface ChallengeNeed {
   readonly tenant: string
   readonly principal: string
@@ -180,7 +197,7 @@ interface CredentialStage {
   findChallenge(id: string): Promise<ChallengeRecord | undefined>
 }
 
-/** Tools made of tools (rule 31). */
+/** Workflows: tools that call other tools as their steps (rule 31). */
 interface WorkflowStage {
   run(running: RunningCall, context: RunContext, input: unknown): Promise<unknown>
   /** Ends the workflow's steps that run or wait. */

@@ -212,7 +212,7 @@ export type Ask = Get | All | Write
  * A change or a read, one statement at a time: a generator that reads like ordinary code, `const row = yield* get('findCall',
  * record)`. The engine decides whether an answer is immediate or a round trip, so the same logic runs on every engine. Steps
  * must be driven with `yield*`, `drive` or a method of an engine; a bare call does nothing (test/store/steps-driven.test.ts
- * finds those).
+ * finds such calls).
  */
 export type Steps<Result> = Iterable<Ask, Result, void>
 

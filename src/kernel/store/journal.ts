@@ -36,7 +36,7 @@ export interface GroupIds {
   idOf(writer: number, n: number): number
 }
 
-/** Far more than one process commits; the numbers of two million processes still fit into exact integers. */
+/** Far more groups than one process commits; the numbers of two million processes still fit into exact integers. */
 const GROUPS_PER_WRITER = 2 ** 32
 
 /** The number encodes the writer and the position in its chain, so it does not depend on other writers' commits. */
@@ -106,7 +106,7 @@ export class Chain {
     return yield* this.insert(group)
   }
 
-  /** Called if the writer's start was not committed, or once its end was. */
+  /** Called if the writer's start was not committed, or after its end was committed. */
   forgetWriter(): void {
     this.#writer = undefined
   }

@@ -13,8 +13,8 @@ import { all, type CommitGroup, get, type Row, type SqlValue, type Steps, write 
 import { bytes, integer, SEALED, text, word } from './rows.ts'
 
 /**
- * The keys of one store: generations of keys and their rotation, sealing of groups and single values, tags (HMACs). Every store
- * module seals through the ring. `COLLET_KEY` seals only random secrets that are in the store: one that never changes, and the root
+ * The keys of one store: generations of keys and their rotation, sealing of groups and single values, and tags (HMACs). Every
+ * store module seals through the ring. `COLLET_KEY` seals only random secrets that are in the store: one that never changes, and the root
  * of each generation. All sealed or signed data names its generation, so that several generations can be in use while the key is
  * changed. A nonce is never used twice with the same key, and sealed bytes can be opened only in the context they were sealed
  * for (rule 14).
@@ -114,7 +114,7 @@ export class KeyRing {
     return this.of(Math.max(...this.#generations.keys()))
   }
 
-  /** Keyed one-way digest, keyed by a secret prefix: one-shot hashing is far cheaper than an HMAC object per call. */
+  /** One-way digest, keyed by a secret prefix: a one-shot hash is far cheaper than an HMAC object per call. */
   digest(plain: string): string {
     const { digest: prefix } = this.#identity ?? unloaded()
     return hash('sha256', prefix + plain, 'base64url').slice(0, DIGEST_CHARACTERS)
@@ -334,7 +334,7 @@ function derive(secret: Uint8Array, purpose: string): Buffer {
 }
 
 function unloaded(): never {
-  throw new StoreError('unreadable', 'the keys of the store are not read yet')
+  throw new StoreError('unreadable', 'the keys of the store have not been loaded yet')
 }
 
 const ALGORITHM = 'aes-256-gcm'
@@ -414,7 +414,7 @@ export function unseal(key: Buffer | KeyObject, sealed: Uint8Array, context: str
   }
 }
 
-/** A cipher that has not been used yet, and the nonce that no other one has. */
+/** A cipher that has not been used yet, and its nonce, which no other cipher has. */
 interface UnusedCipher {
   readonly nonce: Buffer
   readonly cipher: CipherGCM
@@ -441,7 +441,7 @@ const SHA256_BYTES = 32
 /** HMAC-SHA256 (RFC 2104) from two one-shot hashes, which cost less than an HMAC object per commit. */
 export class MacKey {
   readonly #inner: Buffer
-  /** The outer block, and the place of the inner hash. */
+  /** The outer block, followed by room for the inner hash. */
   readonly #outer: Buffer
 
   constructor(key: Buffer) {

@@ -269,7 +269,7 @@ export function optionalBytes(row: Row, column: string): Uint8Array | null {
   return row[column] === null ? null : bytes(row, column)
 }
 
-/** A counter that another process raises with every change. */
+/** Reads a counter that every process raises when it makes a change. */
 export function* readEpoch(name: string): Steps<number> {
   const row = yield* get('readMeta', name)
   return row === undefined ? 0 : Number(text(row, 'value'))

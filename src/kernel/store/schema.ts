@@ -28,7 +28,7 @@ export function* missingMigrations(
   return migrations.slice(version)
 }
 
-/** What opening a database does with its tables: migrate them, require the current version, or only read the version. */
+/** How opening a database treats its tables: it migrates them, requires the current version, or only reads the version. */
 export type SchemaMode = 'migrate' | 'require' | 'look'
 
 export interface Migration {

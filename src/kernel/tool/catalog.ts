@@ -9,8 +9,18 @@ import {
 } from '#kernel/base/ids'
 import { atOnce, inPieces } from '#kernel/base/long-work'
 import { coversScope, type Principal } from '#kernel/base/principal'
+import { CatalogChanges } from './catalog-changes.ts'
 import { isForTenant, type Tool } from './tool.ts'
-import { allowLists, NO_TOOLSETS, readSelector, selectsIn, type Toolsets } from './toolsets.ts'
+import {
+  allowLists,
+  isShownAlike,
+  NO_TOOLSETS,
+  readSelector,
+  type ShownTools,
+  selectsIn,
+  shownTools,
+  type Toolsets,
+} from './toolsets.ts'
 import { type ResolvedWorkflows, resolveWorkflows } from './workflows.ts'
 
 /**
@@ -97,7 +107,7 @@ export class LiveRegistry implements ToolSet {
     this.#current = next
     this.#changes.notify((principal, kind) => {
       const [old, now] = [before.catalogFor(principal), this.catalogFor(principal)]
-      return old.hasNativeNames !== now.hasNativeNames || !isSame(old.listed(kind), now.listed(kind))
+      return !isShownAlike(old.shown, now.shown) || !isSame(old.listed(kind), now.listed(kind))
     })
   }
 }
@@ -210,8 +220,10 @@ export class Registry {
   #catalogOf(principal: Principal): Catalog {
     const held = this.#asked.filter((scope) => coversScope(principal.scopes, scope))
     const allowed = allowLists(principal).map((list) => [...new Set(list)].sort())
-    const isNative = this.#isNative(principal)
-    const key = hash('sha256', JSON.stringify([held, allowed, this.#groupOf(principal), isNative]))
+    const key = hash(
+      'sha256',
+      JSON.stringify([held, allowed, this.#groupOf(principal), this.#shownTo(principal)]),
+    )
     this.#keys.set(principal, key)
     const known = this.#catalogs.get(key)
     if (known !== undefined) return known.catalog
@@ -221,9 +233,8 @@ export class Registry {
     return made.catalog
   }
 
-  /** Whether the address of the caller is a toolset with the names of its sources. */
-  #isNative({ toolset }: Principal): boolean {
-    return toolset !== undefined && this.toolsets.get(toolset)?.names === 'native'
+  #shownTo({ toolset }: Principal): ShownTools {
+    return shownTools(this.toolsets.get(toolset ?? ''))
   }
 
   /** The tenant, if it has tools of its own; other tenants share one group. */
@@ -262,7 +273,7 @@ export class Registry {
       catalog: new Catalog(this.#index, {
         visible,
         onListed: () => this.#noteListed(key, made),
-        hasNativeNames: this.#isNative(principal),
+        shown: this.#shownTo(principal),
       }),
       size,
       isListed: false,
@@ -308,33 +319,11 @@ export class Registry {
   }
 }
 
-/** Whether a principal's own catalog changed. Changes to hidden tools are not reported to a caller (rule 2). */
-type IsAffected = (principal: Principal, kind?: EntryKind) => boolean
-
-type CatalogListener = (isAffected: IsAffected) => void
-
-/** Notifies open streams that tools were added, removed or changed. Code that replaces tools calls `notify` afterwards. */
-export class CatalogChanges {
-  readonly #listeners = new Set<CatalogListener>()
-
-  notify(isAffected: IsAffected = () => true): void {
-    for (const listener of [...this.#listeners]) listener(isAffected)
-  }
-
-  /** Returns a function that stops listening. */
-  listen(listener: CatalogListener): () => void {
-    this.#listeners.add(listener)
-    return () => {
-      this.#listeners.delete(listener)
-    }
-  }
-}
-
 interface CatalogView {
   readonly visible?: Uint8Array
   /** Called once, when the catalog first builds lists of its own. */
   readonly onListed?: () => void
-  readonly hasNativeNames?: boolean
+  readonly shown?: ShownTools
 }
 
 /** The tools that one principal may see, frozen. It is a view of the index: a catalog without lists costs one byte per tool. */
@@ -347,14 +336,18 @@ export class Catalog {
   #bases: readonly string[] | undefined
   #latest: readonly Tool[] | undefined
 
-  /** Whether MCP clients use the names of the sources, without prefixes (MCP-170). */
-  readonly hasNativeNames: boolean
+  readonly shown: ShownTools
 
-  constructor(index: ToolIndex, { visible, onListed, hasNativeNames = false }: CatalogView = {}) {
+  constructor(index: ToolIndex, { visible, onListed, shown = {} }: CatalogView = {}) {
     this.#index = index
     this.#visible = visible
     this.#onListed = onListed
-    this.hasNativeNames = hasNativeNames
+    this.shown = shown
+  }
+
+  /** Whether MCP clients use the names of the sources, without prefixes (MCP-170). */
+  get hasNativeNames(): boolean {
+    return this.shown.names === 'native'
   }
 
   /** Every version, in registration order (OTC/T-22). */

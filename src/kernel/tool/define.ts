@@ -62,6 +62,7 @@ export interface WorkflowContext
     | 'userInfo'
     | 'log'
     | 'progress'
+    | 'message'
   > {
   readonly call: CallStep
 }

@@ -29,7 +29,7 @@ export function readPolicy(
   }
   const choice = <Choice extends string>(name: keyof PolicyDefinition, field: Choices<Choice>) =>
     readChoice(name, field, given[name], report)
-  const number = (name: 'timeoutMs' | 'rerunWindowMs' | 'cost') =>
+  const number = (name: 'timeoutMs' | 'rerunWindowMs' | 'cost' | 'modelBytes') =>
     readNumber(name, POLICY_FIELDS[name], given[name], report)
   const safetyTier = choice('safetyTier', POLICY_FIELDS.safetyTier) ?? 'write'
   const isExec = safetyTier === 'exec'
@@ -46,6 +46,9 @@ export function readPolicy(
     costHint: choice('costHint', POLICY_FIELDS.costHint),
     latencyHint: choice('latencyHint', POLICY_FIELDS.latencyHint),
     cost: number('cost'),
+    modelBytes: number('modelBytes'),
+    project: readProject(given.project, report),
+    modelFormat: choice('modelFormat', POLICY_FIELDS.modelFormat),
   })
   // The tier of a workflow is known only once its steps are known.
   if (!isWorkflow) checkTogether(policy, report)
@@ -109,6 +112,17 @@ function readTenants(value: unknown, report: Report): readonly string[] | undefi
   return Object.freeze([...new Set(texts)])
 }
 
+function readProject(value: unknown, report: Report): readonly string[] | undefined {
+  if (value === undefined) return undefined
+  const paths: readonly unknown[] = Array.isArray(value) ? value : []
+  const texts = paths.filter(isText)
+  if (texts.length === 0 || texts.length < paths.length) {
+    const fix = "Write `project: ['items.name']`, or leave it out for all members."
+    report('policy/project', 'Is not a list of paths.', fix)
+  }
+  return Object.freeze([...new Set(texts)])
+}
+
 function readNumber(
   name: keyof PolicyDefinition,
   { isWhole, min, max }: { readonly isWhole: boolean; readonly min: number; readonly max: number },
@@ -119,7 +133,7 @@ function readNumber(
   const isWithin = typeof value === 'number' && value >= min && value <= max
   if (isWithin && (!isWhole || Number.isInteger(value))) return value
   const fix = isWhole
-    ? `Write a whole number of milliseconds from ${min} to ${max}.`
+    ? `Write a whole number of ${name.endsWith('Ms') ? 'milliseconds' : 'bytes'} from ${min} to ${max}.`
     : `Write a number from ${min} to ${max}, such as 2.5.`
   return report(`policy/${name}`, `Is ${describeValue(value)}.`, fix)
 }

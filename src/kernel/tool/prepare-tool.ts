@@ -180,8 +180,8 @@ function readTool(
   if (identity === undefined || description === undefined || input === undefined) return undefined
   if (output === undefined || run === undefined) return undefined
   const { parts, ...names } = identity
-  // Operators may change who sees a tool and what it costs, so neither is part of the hash that a claim pins.
-  const { cost: _cost, tenants: _tenants, ...promised } = policy
+  // Operators may change who sees a tool, what it costs and how much a model gets: these are no part of the hash that a claim pins.
+  const { cost: _cost, tenants: _tenants, modelBytes: _modelBytes, ...promised } = policy
   const published = {
     ...names,
     ...defined({ title }),

@@ -127,6 +127,12 @@ export const POLICY_FIELDS = {
   latencyHint: { choices: HINTS },
   /** What one run takes from budgets that count cost; default 1. */
   cost: { isWhole: false, min: 0, max: 1_000_000_000 },
+  /** Bytes of a result that a model gets at once; a larger result is shortened for it and kept whole. 0 = all. Default `results.modelBytes`. */
+  modelBytes: { isWhole: true, min: 0, max: 1_000_000_000 },
+  /** Members of the result that a model gets, as paths: `items.name`. Default all. Programs get the whole result. */
+  project: { minItems: 1 },
+  /** How a model gets the result. `toon`: lists of equal objects as a table, which takes fewer tokens. Default `json`. */
+  modelFormat: { choices: ['json', 'toon'] },
 } as const
 
 type PolicyFields = typeof POLICY_FIELDS
@@ -177,6 +183,41 @@ export interface ToolRequirements {
   readonly [extra: string]: unknown
 }
 
+/** Levels of a message for the caller's client, the least important first. */
+export const MESSAGE_LEVELS = [
+  'debug',
+  'info',
+  'notice',
+  'warning',
+  'error',
+  'critical',
+  'alert',
+  'emergency',
+] as const
+
+export type MessageLevel = (typeof MESSAGE_LEVELS)[number]
+
+/** One message for the log of the caller's client. */
+export interface ClientMessage {
+  readonly level: MessageLevel
+  readonly data: JsonValue
+  /** The part of the tool that wrote it. */
+  readonly logger?: string | undefined
+}
+
+/** Lets a call continue work that goes on elsewhere if this process ends: it is run again, and asks about that work. */
+interface Resumption {
+  /** False in the first attempt, which finds nothing. */
+  readonly isRepeated: boolean
+  /** What an earlier attempt of the same call kept. */
+  find(): Promise<JsonObject | undefined>
+  /**
+   * After a crash the next request for the call runs it again, for this long. Keep only what lets that run take no effect a
+   * second time. It is stored sealed.
+   */
+  keep(state: JsonObject, forMs: number): Promise<void>
+}
+
 /** The second argument of `run`. */
 export interface ToolContext {
   /** The call id that the caller sent or the server made; the same in every attempt. */
@@ -185,6 +226,10 @@ export interface ToolContext {
   readonly traceId: string
   /** The trace as a W3C `traceparent`, for requests of your own; `ctx.fetch` sends it. Absent without tracing. */
   readonly traceparent?: string | undefined
+  /** `traceparent`, and the `tracestate` and `baggage` that the caller sent, by the names of their W3C headers. */
+  readonly traceHeaders?: Readonly<Record<string, string>> | undefined
+  /** For sources whose upstreams work on after this process ended. Absent for calls that cannot continue. */
+  readonly resumption?: Resumption | undefined
   /** Aborted when the call runs out of time, is cancelled, or the server stops. Pass it to everything that takes long. */
   readonly signal: AbortSignal
   /** Id, tenant and scopes of the caller's credential. */
@@ -211,6 +256,13 @@ export interface ToolContext {
   readonly log: Logger
   /** Reports progress to the caller, if its protocol can show it: `ctx.progress(3, 10, 'third page')`. */
   progress(done: number, total?: number, message?: string): void
+  /**
+   * Sends a message to the log of the caller's client, if its protocol has one: `ctx.message('info', 'second page')`. The
+   * client gets it as it is, so do not send what only operators may read.
+   */
+  message(level: MessageLevel, data: JsonValue, logger?: string): void
+  /** The level from which on the caller wants messages; absent if it named none. */
+  readonly messageLevel?: MessageLevel | undefined
   /**
    * Asks the person behind the call a question; declined immediately if the caller's protocol cannot ask. The time until the
    * answer does not count against `timeoutMs`.
@@ -248,6 +300,8 @@ export interface ListedEntry {
   complete?(argument: string, value: string, others: Readonly<Record<string, string>>): Promise<Completion>
   /** Only of a template written as code: whether it has the address. */
   hasAddress?(uri: string): boolean
+  /** Calls `onUpdated` whenever a resource changes, until the returned function is called. Absent if no changes are known. */
+  watch?(uri: string, principal: Principal, onUpdated: (uri: string) => void): () => void
 }
 
 /** `undefined` for an argument that the entry does not have. */

@@ -20,6 +20,24 @@ export interface Toolset {
   readonly tier?: SafetyTier | undefined
   /** `native`: MCP clients at its address use the names of the sources, without prefixes. */
   readonly names?: 'native' | undefined
+  /** `search`: MCP clients at its address search for tools instead of listing them; absent = as the server is set. */
+  readonly discovery?: Discovery | undefined
+  /** Selectors of tools that are listed nevertheless; absent = those of the server. */
+  readonly favourites?: readonly string[] | undefined
+}
+
+export const DISCOVERIES = ['list', 'search'] as const
+export type Discovery = (typeof DISCOVERIES)[number]
+
+/** How MCP clients at the address of a toolset get its tools; absent members follow the server's settings. */
+export type ShownTools = Pick<Toolset, 'names' | 'discovery' | 'favourites'>
+
+export function shownTools({ names, discovery, favourites }: ShownTools = {}): ShownTools {
+  return { names, discovery, favourites }
+}
+
+export function isShownAlike(left: ShownTools, right: ShownTools): boolean {
+  return JSON.stringify(shownTools(left)) === JSON.stringify(shownTools(right))
 }
 
 export type Toolsets = ReadonlyMap<string, Toolset>

@@ -174,7 +174,7 @@ function withSteps(
   used: readonly Tool[],
 ): Tool {
   const steps = new Map(used.map((step) => [step.id, stepOf(step)]))
-  const { cost: _cost, tenants: _tenants, ...promised } = policy
+  const { cost: _cost, tenants: _tenants, modelBytes: _modelBytes, ...promised } = policy
   const pinned = [...steps.values()].map((step) => [step.id, step.definitionHash])
   const digest = definitionHash({ own: workflow.own.definitionHash, policy: promised, steps: pinned })
   // An unchanged workflow stays the same object, because catalogs are compared by object identity.

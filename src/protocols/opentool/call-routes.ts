@@ -150,7 +150,9 @@ function readFunctionCall(request: HttpRequest, { gateway, options }: CallParts)
       key: readKey(request, rpc.id, options),
       traceId: request.traceId,
       protocol: 'opentool',
-      ...(request.traceparent === undefined ? undefined : { traceparent: request.traceparent }),
+      ...(request.traceparent === undefined
+        ? undefined
+        : { traceparent: request.traceparent, traceExtras: request.traceExtras }),
       ...decodeRequirements(request.headers),
       ...readCallScope(request.headers),
       ...readWait(request),

@@ -3,8 +3,8 @@ import { listProblems, OPENTOOL_TYPES, type OpenToolType } from './codec-documen
 import { hasType } from './codec-document-schema.ts'
 
 /*
- * The intermediate form of a JSON Schema, sorted by what OpenTool can express, with union and intersection on
- * it, and the losses of a conversion. Used by the reader and the converter beside it.
+ * `Shape`, the intermediate form of a JSON Schema for the conversion to OpenTool, with the union and intersection of
+ * shapes, and the losses of a conversion. Used by the reader and the converter beside it.
  * Invariant: a shape is read for one location and never shared, so `intersect` may change it.
  */
 
@@ -63,7 +63,7 @@ function inheritTypes(branch: Shape, base: Shape): boolean {
 /** Order of preference when keywords hint at several types. */
 const INFERRED_TYPES: readonly OpenToolType[] = ['object', 'array', 'string', 'number']
 
-/** Infers the type from other keywords if none is declared; narrower than the source. */
+/** Infers the type from other keywords if none is declared. The result is narrower than the source. */
 export function inferType(shape: Shape): void {
   const hint = INFERRED_TYPES.find((type) => shape.hints.has(type))
   if (shape.types !== undefined || hint === undefined) return
@@ -134,7 +134,7 @@ function joinArrays(joined: Shape, shapes: readonly Shape[]): Shape | undefined 
   return joined.items === undefined ? undefined : joined
 }
 
-/** Joins the union of the members and the intersection of the required names; a name with incompatible types makes the branches incompatible. */
+/** Has the members of all branches, and requires the names that all branches require; `undefined` if the types of a member are incompatible. */
 function joinObjects(joined: Shape, shapes: readonly Shape[]): Shape | undefined {
   const members = shapes.flatMap(({ properties }) => [...properties])
   for (const [name, sameName] of Map.groupBy(members, ([name]) => name)) {
@@ -153,7 +153,7 @@ function joinObjects(joined: Shape, shapes: readonly Shape[]): Shape | undefined
 
 export type JsonType = OpenToolType | 'null'
 
-/** The content of one JSON Schema, sorted by what OpenTool can express. */
+/** One JSON Schema, separated into the parts that OpenTool can express and notes about the rest. */
 export class Shape {
   /** JSON Pointer of the schema; for a bare reference, of its target. */
   pointer: string
@@ -340,7 +340,7 @@ export function isFatal(severity: LossSeverity, mode: ConversionMode): boolean {
   return severity === 'unrepresentable' || (severity === 'approximated' && mode === 'strict')
 }
 
-/** Removes duplicates: a definition that is used twice is lost in one place. */
+/** Removes duplicates: a definition that is used twice reports its losses twice. */
 export function distinctLosses(losses: readonly SchemaLoss[]): readonly SchemaLoss[] {
   const keyOf = ({ severity, keyword, pointer }: SchemaLoss) => `${severity} ${keyword} ${pointer}`
   return [...new Map(losses.map((loss) => [keyOf(loss), loss])).values()]

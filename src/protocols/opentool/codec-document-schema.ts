@@ -219,7 +219,7 @@ function readProperties(part: DocumentPart, type: OpenToolType | undefined): Ope
   if (value !== undefined) part.refuse('properties', 'OTS-14', 'an object of schemas')
   else if (type !== 'object') return undefined
   else {
-    const message = 'An object has no `properties`; write `"properties": {}` if any member is meant.'
+    const message = 'An object has no `properties`; write `"properties": {}` if any members are allowed.'
     part.report('repaired', 'OTS-14', message, 'properties')
   }
   return {}

@@ -19,7 +19,7 @@ export const DEFAULT_PORT = 9_627
 
 export const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** The `error` of an answer (OTS-39). `data` is our extension; clients of other makers show only the message. */
+/** The `error` of an answer (OTS-39). `data` is our extension; clients of other vendors show only the message. */
 export interface WireError {
   readonly code: number
   readonly message: string

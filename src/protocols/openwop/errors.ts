@@ -5,7 +5,7 @@ import type { WireError } from './wire.ts'
 
 /*
  * The error envelope of openwop, and the status and name of every error code. All routes of this folder refuse through it.
- * Invariant: `OPENWOP_ANSWERS` is total, and no error body depends on what exists (OWP-97).
+ * Invariant: `OPENWOP_ANSWERS` is total, and no error body reveals whether something exists (OWP-97).
  */
 
 /** A reply that is never cached, because its body is current and private to the caller. */
@@ -29,7 +29,7 @@ const DEFAULT_RETRY_AFTER_MS = 1_000
 
 /**
  * Renders every failure of this wire as the flat envelope, whether a route threw it or it failed earlier
- * (OWP-95). The text does not depend on what exists (OWP-97).
+ * (OWP-95). The text does not reveal whether something exists (OWP-97).
  */
 export const refuse: HttpRoute['refuse'] = ({ traceId }, error, suggested) => {
   const { status, error: name } = answerOf(error, suggested)

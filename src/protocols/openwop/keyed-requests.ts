@@ -50,7 +50,7 @@ export class KeyedRequests {
     const caller = key === undefined ? undefined : await this.#callerOf(route, request)
     if (key === undefined || caller === undefined) return await route.handle(request)
     const { store, clock } = this.#parts
-    const asked: NewRequest = {
+    const entry: NewRequest = {
       tenant: caller.tenant,
       id: store.digest(
         JSON.stringify(['request', caller.id, route.method, route.path, request.params, checkKey(key)]),
@@ -58,26 +58,26 @@ export class KeyedRequests {
       asked: store.digest(`asked ${request.body === undefined ? '' : canonicalJson(request.body)}`),
       expiresAtMs: clock.nowMs() + REPLY_KEPT_MS,
     }
-    return await this.#answerOnce(asked, route, request)
+    return await this.#answerOnce(entry, route, request)
   }
 
-  async #answerOnce(asked: NewRequest, route: HttpRoute, request: HttpRequest): Promise<HttpReply> {
-    const address = `${asked.tenant} ${asked.id}`
-    const same = this.#underWay.get(address)
-    if (same !== undefined) {
-      if (same !== asked.asked) throw mismatch()
+  async #answerOnce(entry: NewRequest, route: HttpRoute, request: HttpRequest): Promise<HttpReply> {
+    const address = `${entry.tenant} ${entry.id}`
+    const bodyUnderWay = this.#underWay.get(address)
+    if (bodyUnderWay !== undefined) {
+      if (bodyUnderWay !== entry.asked) throw mismatch()
       return inFlight()
     }
-    this.#underWay.set(address, asked.asked)
+    this.#underWay.set(address, entry.asked)
     try {
-      const begun = await this.#begin(asked)
+      const begun = await this.#begin(entry)
       if (begun.kind === 'mismatch') throw mismatch()
       if (begun.kind === 'under_way') return inFlight()
       if (begun.kind === 'answered') {
         const { reply } = begun
         return { ...reply, headers: { ...reply.headers, [IDEMPOTENT_REPLAY_HEADER]: 'true' } }
       }
-      return await this.#answer(asked, route, request)
+      return await this.#answer(entry, route, request)
     } finally {
       this.#underWay.delete(address)
     }
@@ -87,14 +87,14 @@ export class KeyedRequests {
    * Takes over a request that a dead process left unanswered. Repeating it is safe: every route here finds
    * the result of its earlier run.
    */
-  async #begin(asked: NewRequest): Promise<BegunRequest> {
+  async #begin(entry: NewRequest): Promise<BegunRequest> {
     const { store } = this.#parts
     try {
-      const begun = await store.requests.begin(asked)
+      const begun = await store.requests.begin(entry)
       if (begun.kind !== 'under_way') return begun
       // A request of this process that is no longer in progress failed to record its answer.
       const isAbandoned = begun.writer === store.writer || !(await store.isWriterAlive(begun.writer))
-      return isAbandoned ? await store.requests.begin({ ...asked, insteadOf: begun.writer }) : begun
+      return isAbandoned ? await store.requests.begin({ ...entry, insteadOf: begun.writer }) : begun
     } catch (error) {
       // The request did not start, whether or not the key was recorded.
       if (storeFault(error) === undefined) throw error
@@ -104,7 +104,7 @@ export class KeyedRequests {
     }
   }
 
-  async #answer(asked: NewRequest, route: HttpRoute, request: HttpRequest): Promise<HttpReply> {
+  async #answer(entry: NewRequest, route: HttpRoute, request: HttpRequest): Promise<HttpReply> {
     const { requests } = this.#parts.store
     let reply: HttpReply
     try {
@@ -112,17 +112,17 @@ export class KeyedRequests {
     } catch (error) {
       const status = isToolError(error) ? OPENWOP_ANSWERS[error.code].status : 500
       if (!isToolError(error) || !isKept(status)) {
-        await ignoreStoreFailure(() => requests.release(asked))
+        await ignoreStoreFailure(() => requests.release(entry))
         throw error
       }
       reply = refuse(request, error, status)
     }
     const { status, headers, body } = reply
     const isText = body === undefined || typeof body === 'string'
-    if (!isText || !isKept(status)) await ignoreStoreFailure(() => requests.release(asked))
+    if (!isText || !isKept(status)) await ignoreStoreFailure(() => requests.release(entry))
     else {
       const expiresAtMs = this.#parts.clock.nowMs() + REPLY_KEPT_MS
-      await ignoreStoreFailure(() => requests.answer(asked, { status, headers, body }, expiresAtMs))
+      await ignoreStoreFailure(() => requests.answer(entry, { status, headers, body }, expiresAtMs))
     }
     return reply
   }
@@ -142,7 +142,7 @@ function isKept(status: number): boolean {
   return status < 500 && !NOT_KEPT.has(status)
 }
 
-/** The request itself succeeded, so a failure to record its key does not change the answer. */
+/** The request has been handled, so a failure to record its answer does not change that answer. */
 async function ignoreStoreFailure(write: () => unknown): Promise<void> {
   try {
     await write()

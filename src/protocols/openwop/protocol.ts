@@ -38,10 +38,14 @@ export const openwop = {
   settings: SETTINGS,
   root: API_ROOT,
   headers: { sent: ['last-event-id'], read: [IDEMPOTENT_REPLAY_HEADER.toLowerCase()] },
-  async serve(settings, { gateway, store, serverVersion, onUnknownTool }) {
+  async serve(settings, { gateway, store, serverVersion, onUnknownTool, search }) {
     const { openwopRoutes } = await import('./routes.ts')
     const capabilities = openwopCapabilities(settings)
-    return { routes: openwopRoutes(gateway, { serverVersion, capabilities, store, onUnknownTool }) }
+    return {
+      routes: openwopRoutes(gateway, {
+        ...{ serverVersion, capabilities, store, onUnknownTool, search },
+      }),
+    }
   },
 } satisfies Protocol<AdvertisedSettings>
 

@@ -12,6 +12,7 @@ import {
   PreparedBytes,
   PreparedViews,
   readListPage,
+  readSearch,
   replyPrepared,
   takePage,
 } from '#protocols/prepared'
@@ -60,7 +61,7 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
     ...interruptRoutes(gateway),
     // If these are turned off, their paths are unknown paths below the root: 404 for every method (OWP-06).
     ...(toolCatalog && sessionLifecycle ? sessionRoutes(gateway) : []),
-    ...(toolCatalog ? catalogRoutes(gateway, { compactView }, options.onUnknownTool) : []),
+    ...(toolCatalog ? catalogRoutes(gateway, { compactView }, options) : []),
   ]
   const { store } = options
   if (store === undefined) return routes
@@ -237,6 +238,8 @@ interface OpenwopOptions {
   /** Records requests with an `Idempotency-Key`; without it keys are ignored. */
   readonly store?: KeyedRequestParts['store']
   readonly onUnknownTool?: ProtocolServices['onUnknownTool']
+  /** Orders the catalog for `?q=`; without it the parameter is ignored. */
+  readonly search?: ProtocolServices['search']
 }
 
 export function openwopSettings({
@@ -270,11 +273,18 @@ const HEADERS = {
 function catalogRoutes(
   gateway: Gateway,
   options: DecodeOptions,
-  onUnknownTool: OpenwopOptions['onUnknownTool'],
+  { onUnknownTool, search }: Pick<OpenwopOptions, 'onUnknownTool' | 'search'>,
 ): readonly HttpRoute[] {
   const lists = new PreparedViews(MAX_FORMS)
-  const list = (request: HttpRequest): Promise<HttpReply> => {
+  const list = async (request: HttpRequest): Promise<HttpReply> => {
     const form = decodeListForm(request.query, options)
+    const asked = readSearch(request.query)
+    if (asked !== undefined && search !== undefined) {
+      const { found } = await search.find(request.principal, asked.text, asked.limit)
+      const tools = found.map(({ tool }) => tool)
+      const wanted = tools.filter(({ source }) => form.source === undefined || source === form.source)
+      return await replyPrepared(request, new PreparedBytes(encodeList(form, wanted)), HEADERS)
+    }
     const catalog = gateway.catalogFor(request.principal)
     const page = readListPage(request.query)
     const tools = () =>

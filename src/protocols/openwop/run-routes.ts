@@ -48,7 +48,7 @@ function approverOf({ id, tenant, scopes }: Principal): Approver {
 async function showInterrupt(request: HttpRequest, gateway: Gateway): Promise<HttpReply> {
   const approver = approverOf(request.principal)
   // Scopes are checked first, so that callers without them cannot probe for interrupts.
-  const lacks = gateway.approvals.lacks(approver)
+  const lacks = gateway.approvals.refusalToDecide(approver)
   if (lacks !== undefined) return refusal(lacks)
   const found = await gateway.approvals.findInRun(approver, approvalAddress(request))
   if (found === undefined) return refusal({ kind: 'not_found' })
@@ -57,7 +57,7 @@ async function showInterrupt(request: HttpRequest, gateway: Gateway): Promise<Ht
 
 async function resolveInterrupt(request: HttpRequest, gateway: Gateway): Promise<HttpReply> {
   const approver = approverOf(request.principal)
-  const lacks = gateway.approvals.lacks(approver)
+  const lacks = gateway.approvals.refusalToDecide(approver)
   if (lacks !== undefined) return refusal(lacks)
   const decision = decodeResume(request.body)
   if (typeof decision === 'string') return invalidResume(decision)
@@ -176,8 +176,8 @@ async function* frames(
   try {
     yield ': events of a run\n\n'
     for (let last = after; !ended.aborted; ) {
-      const asked = { runId, after: last, waitMs: KEEP_ALIVE_MS, signal: ended }
-      const page = await gateway.readRun(principal, asked)
+      const reading = { runId, after: last, waitMs: KEEP_ALIVE_MS, signal: ended }
+      const page = await gateway.readRun(principal, reading)
       if (page === undefined) return
       if (page.events.length > 0) yield framesOf(page, runId)
       else if (!page.isComplete) yield ': keep-alive\n\n'
@@ -212,8 +212,8 @@ async function pollEvents(
   const after = decodeLastSequence('lastSequence', query.get('lastSequence') ?? undefined)
   const waitMs = decodeTimeout(query.get('timeout'))
   const leave = waitMs > 0 ? gateway.enterWaiting(principal) : undefined
-  const asked = { runId, after, waitMs, ...(signal === undefined ? {} : { signal }) }
-  const page = await gateway.readRun(principal, asked).finally(leave)
+  const reading = { runId, after, waitMs, ...(signal === undefined ? {} : { signal }) }
+  const page = await gateway.readRun(principal, reading).finally(leave)
   if (page === undefined) throw noSuchRun()
   return jsonReply(200, { events: encodeRunEvents(page, runId), isComplete: page.isComplete })
 }

@@ -70,7 +70,7 @@ function readMeta(reply: JsonObject): { readonly callId?: string; readonly durat
   }
 }
 
-/** Why a call returned no value, by what a caller can do about it (OTC §3.2 item 4). */
+/** Why a call returned no value; each class has its own next step for the caller (OTC §3.2 item 4). */
 export const FAILURE_CLASSES = [
   /** The tool ran and failed. */
   'tool',
@@ -148,7 +148,7 @@ export function readRefusal(
   }
 }
 
-/** A tool's own error, from `error` of a 200 (OTC-84); missing requirements inside it win (OTC/C-27). */
+/** A tool's own error, from `error` of a 200 (OTC-84); missing requirements inside it take precedence (OTC/C-27). */
 export function readToolError(error: JsonObject, outside?: RemoteMissing): WireFailure {
   const missing = outside ?? readMissing(error.missing_requirements, error.challenges)
   const kind = missing === undefined ? 'tool' : classOfMissing(missing)
@@ -169,7 +169,7 @@ function readMessage(body: JsonValue | undefined): string | undefined {
 const MAX_CHALLENGES = 20
 
 /** Reads challenges in any of their spellings; addresses that are not http(s) are never shown (OTC-76, OTC/T-30). */
-function readChallenges(value: JsonValue | undefined, about?: JsonValue): readonly RemoteChallenge[] {
+function readChallenges(value: JsonValue | undefined, subjects?: JsonValue): readonly RemoteChallenge[] {
   const entries = Array.isArray(value) ? value.slice(0, MAX_CHALLENGES) : [value]
   return entries.flatMap((entry) => {
     if (!isJsonObject(entry)) return []
@@ -177,17 +177,17 @@ function readChallenges(value: JsonValue | undefined, about?: JsonValue): readon
     if (url === undefined) return []
     const named = entry.id ?? entry.authorization_id ?? entry.auth_id
     const id = typeof named === 'string' ? named : undefined
-    return [{ ...defined({ id, url, checkUrl: webAddress(entry.check_url) }), ...subjectOf(id, about) }]
+    return [{ ...defined({ id, url, checkUrl: webAddress(entry.check_url) }), ...subjectOf(id, subjects) }]
   })
 }
 
 /** Looks up the subject of a challenge in the map beside the challenges. */
 function subjectOf(
   id: string | undefined,
-  about: JsonValue | undefined,
+  subjects: JsonValue | undefined,
 ): Pick<RemoteChallenge, 'provider' | 'scopes'> {
-  if (id === undefined || !isJsonObject(about) || !Object.hasOwn(about, id)) return {}
-  const subject = about[id]
+  if (id === undefined || !isJsonObject(subjects) || !Object.hasOwn(subjects, id)) return {}
+  const subject = subjects[id]
   if (!isJsonObject(subject) || typeof subject.provider !== 'string') return {}
   const scopes = Array.isArray(subject.scopes) ? subject.scopes : []
   return {
@@ -196,11 +196,14 @@ function subjectOf(
   }
 }
 
-function readMissing(value: JsonValue | undefined, about: JsonValue | undefined): RemoteMissing | undefined {
+function readMissing(
+  value: JsonValue | undefined,
+  subjects: JsonValue | undefined,
+): RemoteMissing | undefined {
   if (!isJsonObject(value)) return undefined
   const { authorization, approval, secrets } = value
   return {
-    ...(isPresent(authorization) ? { authorization: readChallenges(authorization, about) } : {}),
+    ...(isPresent(authorization) ? { authorization: readChallenges(authorization, subjects) } : {}),
     ...(isPresent(approval) ? { approval: readChallenges(approval) } : {}),
     ...(isPresent(secrets) ? { secrets: secretIds(secrets) } : {}),
     ...(isPresent(value.user_id) ? { userId: true } : {}),

@@ -53,6 +53,47 @@ export function readToolList(body: JsonValue): readonly RemoteTool[] | undefined
   })
 }
 
+/** The answer to a search. */
+export interface FoundTools {
+  /** Best first; `unavailable` says why a tool cannot be called now. */
+  readonly found: readonly (RemoteTool & { readonly unavailable?: string })[]
+  /** If nothing was found: the groups of tools that the server has. */
+  readonly families: readonly ToolFamily[]
+}
+
+export interface ToolFamily {
+  readonly name: string
+  readonly count: number
+  readonly examples: readonly string[]
+}
+
+/** Reads the answer to `GET /tools?q=`; `undefined` if the body is not a tool list. */
+export function readFoundTools(body: JsonValue): FoundTools | undefined {
+  const tools = readToolList(body)
+  if (tools === undefined) return undefined
+  const { unavailable, tool_families } = isJsonObject(body) ? body : {}
+  const reasons = isJsonObject(unavailable) ? unavailable : {}
+  const families: readonly JsonValue[] = isArray(tool_families) ? tool_families : []
+  return {
+    found: tools.map((tool) => {
+      const reason = Object.hasOwn(reasons, tool.id) ? reasons[tool.id] : undefined
+      return typeof reason === 'string' ? { ...tool, unavailable: reason } : tool
+    }),
+    families: families.flatMap((family) => {
+      if (!isJsonObject(family) || typeof family.name !== 'string') return []
+      const { name, count, examples } = family
+      const named: readonly JsonValue[] = isArray(examples) ? examples : []
+      return [
+        {
+          name,
+          count: typeof count === 'number' ? count : 0,
+          examples: named.filter((each) => typeof each === 'string'),
+        },
+      ]
+    }),
+  }
+}
+
 /** Renames the snake_case members of this wire. */
 function readWireFacts(facts: JsonValue | undefined): ToolFacts | undefined {
   if (!isJsonObject(facts)) return undefined
@@ -201,7 +242,7 @@ export interface WireContext {
 export function buildCallBody(wire: ServerWire, path: CallPath, call: WireCall): JsonObject {
   const executing = path === '/execute' || path === '/tools/execute'
   const request: JsonObject = {
-    // In the execute drafts a call's id has only its first name (OTC/C-04).
+    // The execute drafts know the call id only by its first name, `execution_id` (OTC/C-04).
     [executing ? 'execution_id' : 'call_id']: call.callId,
     ...(call.traceId === undefined ? {} : { trace_id: call.traceId }),
     tool_id: call.toolId,

@@ -3,6 +3,7 @@ import { defined, isJsonObject, type JsonObject, type JsonValue } from '#kernel/
 import { factsOf, notableFacts } from '#kernel/tool/facts'
 import type { Tool } from '#kernel/tool/tool'
 import type { HttpRequest } from '#protocols/http-exchange'
+import type { SearchResult } from '#search/tool-search'
 import { decodeVersion } from './codec-request.ts'
 import {
   DEFAULT_SCHEMA_ID,
@@ -80,6 +81,24 @@ interface ListContent {
   readonly toolkits: ReadonlyMap<string, string>
   /** `undefined` unless these tools are a page with a successor. */
   readonly nextCursor?: string | undefined
+  /** Further members of the list, as JSON. */
+  readonly more?: string
+}
+
+/** The answer to `?q=`: the tools that fit, best first; if none does, the groups of tools that exist. */
+export function encodeSearch(
+  form: ListForm,
+  { found, families }: SearchResult,
+  toolkits: ReadonlyMap<string, string>,
+): string {
+  const reasons = found.flatMap(({ tool, unavailable }) =>
+    unavailable === undefined ? [] : [[tool.id, unavailable]],
+  )
+  const more = [
+    ...(reasons.length === 0 ? [] : [`,"unavailable":${JSON.stringify(Object.fromEntries(reasons))}`]),
+    ...(found.length === 0 ? [`,"tool_families":${JSON.stringify(families)}`] : []),
+  ]
+  return encodeList(form, { tools: found.map(({ tool }) => tool), toolkits, more: more.join('') })
 }
 
 export function encodeList({ shape, schemaId }: ListForm, content: ListContent): string {
@@ -87,7 +106,7 @@ export function encodeList({ shape, schemaId }: ListForm, content: ListContent):
   const items = () => encodeArray(content.tools, toItem)
   const tools = () => encodeArray(content.tools, toWrappedItem)
   const next = content.nextCursor === undefined ? '' : `,"next_cursor":${JSON.stringify(content.nextCursor)}`
-  const facts = `${encodeFacts(content.tools)}${next}`
+  const facts = `${encodeFacts(content.tools)}${next}${content.more ?? ''}`
   const shapes = {
     header: () => `{"items":${items()}${facts}}`,
     items: () => `{${schema},"items":${items()}${facts}}`,

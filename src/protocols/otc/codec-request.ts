@@ -41,7 +41,10 @@ export interface DecodeOptions {
   readonly defaultSchema: string
 }
 
-type CallExchange = Pick<HttpRequest, 'headers' | 'body' | 'traceId' | 'traceparent' | 'adoptTrace'>
+type CallExchange = Pick<
+  HttpRequest,
+  'headers' | 'body' | 'traceId' | 'traceparent' | 'traceExtras' | 'adoptTrace'
+>
 
 /** Decodes one HTTP request into a call; throws a fault. Checks version, envelope and members, in this order (OTC/T-12). */
 export function decodeCall(path: CallPath, request: CallExchange, options: DecodeOptions): DecodedCall {
@@ -76,6 +79,7 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
       traceId: named ?? request.traceId,
       protocol: 'otc',
       traceparent: request.traceparent,
+      traceExtras: request.traceExtras,
       userId,
       userInfo: context.userInfo,
       tokens: context.tokens,

@@ -80,9 +80,9 @@ ${isExplained ? explanationHtml(obstacle, { provider, scopes, principal }) : ''}
   return pageReply(200, { title: `Authorization for ${provider}`, content }, HEADERS)
 }
 
-function explanationHtml(obstacle: ConsentObstacle, asked: Parameters<typeof explainObstacle>[1]): Html {
-  const { provider } = asked
-  const { reason, operator } = explainObstacle(obstacle, asked)
+function explanationHtml(obstacle: ConsentObstacle, terms: Parameters<typeof explainObstacle>[1]): Html {
+  const { provider } = terms
+  const { reason, operator } = explainObstacle(obstacle, terms)
   const call = { context: { authorization: [{ id: provider, token: 'YOUR TOKEN' }] } }
   return html`<p>${reason}${operator === undefined ? ' Name the user, and call the tool again.' : ' Ask the operator of this server to change that.'}</p>
 ${
@@ -92,7 +92,7 @@ ${
 <p>${operator}</p>`
 }
 ${obstacle === 'no_provider' ? html`<pre>${providerLines(provider).join('\n')}</pre>` : ''}
-<h2>Without it</h2>
+<h2>Without this authorization</h2>
 <p>Get a token from ${provider} yourself, and let your agent send it with the call:</p>
 <pre>${JSON.stringify(call, undefined, 2)}</pre>`
 }

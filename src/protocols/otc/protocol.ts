@@ -24,8 +24,8 @@ export const otc = {
   settings: SETTINGS,
   root: '/tools',
   headers: { sent: [OXP_VERSION_HEADER], read: [OXP_VERSION_HEADER, 'x-should-retry'] },
-  async serve({ otc: settings }, { gateway, serverVersion, consents }) {
+  async serve({ otc: settings }, { gateway, serverVersion, consents, search }) {
     const { otcRoutes } = await import('./routes.ts')
-    return { routes: otcRoutes(gateway, { ...settings, serverVersion, consents }) }
+    return { routes: otcRoutes(gateway, { ...settings, serverVersion, consents, search }) }
   },
 } satisfies Protocol<{ readonly otc: SectionSettings<typeof SETTINGS> }>

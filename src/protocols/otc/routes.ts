@@ -18,10 +18,11 @@ import {
   PreparedViews,
   readLimit,
   readListPage,
+  readSearch,
   replyPrepared,
   takePage,
 } from '#protocols/prepared'
-import { decodeListRequest, encodeList, type ListForm, namedSchema } from './codec-list.ts'
+import { decodeListRequest, encodeList, encodeSearch, type ListForm, namedSchema } from './codec-list.ts'
 import { type DecodedCall, decodeCall } from './codec-request.ts'
 import {
   encodePlainResult,
@@ -37,6 +38,7 @@ import {
 } from './codec-response.ts'
 import openApi from './openapi.json' with { type: 'json' }
 import { approvalStatusRoute, challengeRoutes } from './pages.ts'
+import { resultRoute } from './result-route.ts'
 import { type OtcOptions, type OtcSettings, openGet, otcSettings } from './settings.ts'
 import { CALL_PATHS, type CallPath, OXP_VERSION_HEADER, PROTOCOL_VERSION } from './wire.ts'
 
@@ -55,6 +57,7 @@ export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpR
     ...listRoutes(gateway, settings),
     ...CALL_PATHS.map((path) => callRoute(path, gateway, settings)),
     ...callsRoutes(gateway, settings),
+    resultRoute(gateway, settings),
     ...challengeRoutes(gateway, settings),
     approvalStatusRoute(gateway, settings),
     openGet('/openapi.json', settings, () => jsonReply(200, document, { 'cache-control': 'no-cache' })),
@@ -103,6 +106,12 @@ async function handleList(
   const headers = { [OXP_VERSION_HEADER]: PROTOCOL_VERSION, vary: VARY, 'cache-control': 'private, no-cache' }
   try {
     const form = formOf(request)
+    const asked = readSearch(request.query)
+    if (asked !== undefined && settings.search !== undefined) {
+      const result = await settings.search.find(request.principal, asked.text, asked.limit)
+      const list = new PreparedBytes(encodeSearch(form, result, toolkits))
+      return await replyPrepared(request, list, headers)
+    }
     const page = readListPage(request.query)
     if (page === undefined) {
       const list = lists.get(catalog, `${form.shape} ${form.schemaId}`, () =>

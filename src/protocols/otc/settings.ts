@@ -1,6 +1,6 @@
 import { type Clock, SYSTEM_CLOCK } from '#kernel/base/clock'
 import type { HttpRoute } from '#protocols/http-exchange'
-import type { Consents } from '#protocols/protocol'
+import type { Consents, ProtocolServices } from '#protocols/protocol'
 import type { DecodeOptions } from './codec-request.ts'
 import { type EncodeOptions, refuseWith } from './codec-response.ts'
 import { DEFAULT_SCHEMA_ID } from './wire.ts'
@@ -17,6 +17,8 @@ export interface OtcSettings extends DecodeOptions, EncodeOptions {
   readonly omitListKey: 'tools' | 'items' | undefined
   readonly clock: Clock
   readonly consents: Consents | undefined
+  /** Answers `?q=` of the list; without it the parameter is ignored. */
+  readonly search: ProtocolServices['search']
 }
 
 export type OtcOptions = Pick<OtcSettings, 'serverVersion'> & {
@@ -32,6 +34,7 @@ export function otcSettings(options: OtcOptions): OtcSettings {
     defaultSchema: options.defaultSchema ?? DEFAULT_SCHEMA_ID,
     clock: options.clock ?? SYSTEM_CLOCK,
     consents: options.consents,
+    search: options.search,
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * The HTTP listener of a server: all routes on one port. Node parses HTTP/1.1 and keeps connections; routing, authentication,
+ * The HTTP listener of a server: all routes on one port. Node parses HTTP/1.1 and manages connections; routing, authentication,
  * bodies, refusals and replies are done here, in the order of `serveRequest`. The composition root opens one for the server, one
  * for `/metrics` on a separate port, and one for the approval pages of `collet mcp`.
  * Invariant: every request gets exactly one reply, and no error leaves `serveRequest`.
@@ -59,7 +59,7 @@ const TIMEOUTS = {
   /** Time in which a whole request must arrive. */
   requestMs: 30_000,
   /** Interval between two checks that a body is still arriving. */
-  bodyLookMs: 5_000,
+  bodyCheckMs: 5_000,
   /** Time after which an idle connection is closed. */
   keepAliveMs: 72_000,
   /** Time for running requests to finish once the server closes. */
@@ -123,7 +123,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     bodies: new BodyBudget({
       maxBytes: options.maxBodyBytes ?? Number.POSITIVE_INFINITY,
       maxBodyBytes: settings.bodyLimitBytes,
-      lookMs: timeouts.bodyLookMs,
+      checkMs: timeouts.bodyCheckMs,
       onRefused: options.metrics.limitRefused,
     }),
     outage: new OutageLog(options.log, options.clock),
@@ -154,7 +154,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     return await bind(server, { host: name, port: wantedPort, ...portOptions(options.sharing !== undefined) })
   }
 
-  /** Clients use either address of `localhost`, so both are served if the machine has both. */
+  /** Clients may use either address of `localhost`, so both are served if the machine has both. */
   const listenOnOthers = async ({ address, port: bound }: AddressInfo): Promise<void> => {
     const all = await lookup(host, { all: true }).catch(() => [])
     const others = all.filter((other) => other.address !== address)
@@ -256,7 +256,7 @@ function inToolset({ enter }: HttpServices, { params, headers }: Exchange, princ
       400,
       `The path names the toolset "${toolset}" and the header ${TOOLSET_HEADER} another one.`,
     )
-  if (enter === undefined) throw httpFault(404, 'There are no toolsets routesHere.')
+  if (enter === undefined) throw httpFault(404, 'There are no toolsets here.')
   return enter(principal, toolset)
 }
 

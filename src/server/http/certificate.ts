@@ -25,12 +25,12 @@ export interface CertifiedKey extends PemTexts {
   readonly startsAtMs: number
   /** Expiry of the server's own certificate; clients refuse it afterwards. */
   readonly leafEndsAtMs: number
-  /** Earliest expiry of the chain; clients may know another path around an intermediate certificate. */
+  /** Earliest expiry in the chain. If it is that of an intermediate certificate, clients may still find another chain. */
   readonly expiresAtMs: number
 }
 
 /** Interval between two readings of the files. */
-const LOOK_MS = 2_000
+const POLL_MS = 2_000
 /** A certificate that expires sooner than this causes a warning; automatic renewals happen earlier. */
 const SOON_MS = 14 * 86_400_000
 const WARN_EVERY_MS = 86_400_000
@@ -38,7 +38,7 @@ const WARN_EVERY_MS = 86_400_000
 interface ServedCertificateOptions {
   readonly clock: Pick<Clock, 'nowMs'>
   readonly log: Logger
-  readonly lookMs?: number
+  readonly pollMs?: number
 }
 
 /**
@@ -51,7 +51,7 @@ export class ServedCertificate {
   readonly #options: ServedCertificateOptions
   readonly #users: ((pair: CertifiedKey) => void)[] = []
   #current: CertifiedKey
-  /** Why the last reading was refused. It is logged when found twice, because two files are not replaced at one moment. */
+  /** Why the last reading was refused. It is logged if the next reading finds it again, because the two files are not replaced at the same moment. */
   #lastProblem: string | undefined
   /** The last logged reason. */
   #reported: string | undefined
@@ -96,10 +96,10 @@ export class ServedCertificate {
 
   #schedule(): void {
     if (this.#isClosed) return
-    this.#timer = setTimeout(() => void this.#look(), this.#options.lookMs ?? LOOK_MS).unref()
+    this.#timer = setTimeout(() => void this.#poll(), this.#options.pollMs ?? POLL_MS).unref()
   }
 
-  async #look(): Promise<void> {
+  async #poll(): Promise<void> {
     const found = await this.#read()
     if (typeof found !== 'string') this.#apply(found)
     else if (found === this.#lastProblem) this.#logRefusal(found)
@@ -142,7 +142,7 @@ export class ServedCertificate {
   #logRefusal(reason: string): void {
     if (reason === this.#reported) return
     this.#reported = reason
-    this.#options.log.error({ reason }, 'the certificate was refusal; the previous certificate stays in use')
+    this.#options.log.error({ reason }, 'the certificate was refused; the previous certificate stays in use')
   }
 
   #warnOfEnd(): void {
@@ -264,18 +264,22 @@ function readChain({ cert: file }: TlsFiles, text: string): readonly X509Certifi
       : `contains no certificate in PEM format (-----BEGIN CERTIFICATE-----). Convert a DER file with: openssl x509 -inform der -in ${file} -out cert.pem`
     throw refusal('cert', file, problem)
   }
-  return blocks.map((block, at) => {
+  return blocks.map((block, index) => {
     try {
       return new X509Certificate(block)
     } catch {
-      throw refusal('cert', file, `contains a certificate that cannot be read: number ${at + 1} in the file.`)
+      throw refusal(
+        'cert',
+        file,
+        `contains a certificate that cannot be read: number ${index + 1} in the file.`,
+      )
     }
   })
 }
 
 function readPrivateKey({ key: file }: TlsFiles, text: string): KeyObject {
   if (/BEGIN ENCRYPTED PRIVATE KEY|Proc-Type: 4,ENCRYPTED/.test(text)) {
-    const problem = `is encrypted, and a server that starts by itself cannot ask for the passphrase. Write it unencrypted, readable only by its user: openssl pkey -in ${file} -out key.pem`
+    const problem = `is encrypted, and a server that starts unattended cannot ask for the passphrase. Write it unencrypted, readable only by its user: openssl pkey -in ${file} -out key.pem`
     throw refusal('key', file, problem)
   }
   if (!KEY.test(text)) {

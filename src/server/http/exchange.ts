@@ -5,7 +5,6 @@
  */
 
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { randomFillSync } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { type ErrorCode, type FaultOptions, fault, type ToolError } from '#kernel/base/errors'
 import type { JsonValue } from '#kernel/base/json'
@@ -14,7 +13,17 @@ import { ANONYMOUS, type Principal } from '#kernel/base/principal'
 import { CALL_HEADERS } from '#protocols/call-wire'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
-import { type RequestScope, reportRequest, type TraceContext } from '#server/telemetry/tracing'
+import {
+  continueTrace,
+  formatTraceparent,
+  isTraceId,
+  type NamedTrace,
+  openTrace,
+  readTraceExtras,
+  type TraceContext,
+  type TraceExtras,
+} from '#protocols/trace-context'
+import { type RequestScope, reportRequest } from '#server/telemetry/tracing'
 import type { HttpAppOptions } from './app.ts'
 import type { HostGuard } from './host-guard.ts'
 import type { BodyBudget } from './read-body.ts'
@@ -56,6 +65,8 @@ export class Exchange implements HttpRequest {
   /** Why the credential was refused; `undefined` unless it was. */
   denial: string | undefined
   #traceparent: string | undefined
+  /** Where the trace was read: the headers, or members of the message. */
+  #named: NamedTrace
   #query: URLSearchParams | undefined
   #signal: AbortSignal | undefined
   #left: AbortSignal | undefined
@@ -74,6 +85,7 @@ export class Exchange implements HttpRequest {
     this.params = found?.params ?? NO_PARAMETERS
     this.headers = plainHeaders(raw.headers)
     this.route = found?.route.path ?? UNKNOWN
+    this.#named = this.headers
     this.trace = openTrace(this.headers.traceparent, spans !== undefined)
     const isObserved = (spans !== undefined && this.trace.isSampled) || log.writes.debug
     this.scope = isObserved
@@ -97,8 +109,18 @@ export class Exchange implements HttpRequest {
 
   adoptTrace(traceId: string): void {
     // A `traceparent` header takes precedence.
-    if (this.trace.parentSpanId !== undefined || !TRACE_ID.test(traceId) || traceId === NO_TRACE) return
+    if (this.trace.parentSpanId !== undefined || !isTraceId(traceId)) return
     this.trace.traceId = traceId
+    this.#traceparent = undefined
+  }
+
+  get traceExtras(): TraceExtras | undefined {
+    return readTraceExtras(this.#named, this.trace)
+  }
+
+  continueTrace(named: NamedTrace): void {
+    if (!continueTrace(this.trace, named)) return
+    this.#named = named
     this.#traceparent = undefined
   }
 
@@ -144,57 +166,12 @@ function leavingOf(response: ServerResponse): AbortSignal {
   return leaving.signal
 }
 
-const TRACE_ID = /^[0-9a-f]{32}$/
-const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
-const TRACE_DIGITS = 32
-const SPAN_DIGITS = 16
-const NO_TRACE = '0'.repeat(TRACE_DIGITS)
-const NO_SPAN = '0'.repeat(SPAN_DIGITS)
-
-/** Continues a valid `traceparent`, and starts a trace for an absent or invalid one, as W3C requires. */
-export function openTrace(traceparent: string | undefined, samplesNewTraces: boolean): TraceContext {
-  const parent = traceparent === undefined ? undefined : parseTraceparent(traceparent)
-  return {
-    traceId: parent?.traceId ?? randomHex(TRACE_DIGITS),
-    spanId: randomHex(SPAN_DIGITS),
-    parentSpanId: parent?.parentSpanId,
-    isSampled: parent?.isSampled ?? samplesNewTraces,
-  }
-}
-
-export function formatTraceparent(trace: TraceContext): string {
-  return `00-${trace.traceId}-${trace.spanId}-${trace.isSampled ? '01' : '00'}`
-}
-
-function parseTraceparent(text: string): Omit<TraceContext, 'spanId'> | undefined {
-  const match = TRACEPARENT.exec(text)
-  if (match === null) return undefined
-  const [, version = '', traceId = '', parentSpanId = '', flags = '', rest] = match
-  if (version === 'ff' || (version === '00' && rest !== undefined)) return undefined
-  if (traceId === NO_TRACE || parentSpanId === NO_SPAN) return undefined
-  return { traceId, parentSpanId, isSampled: (Number.parseInt(flags, 16) & 1) === 1 }
-}
-
-const randomPool = Buffer.alloc(4_096)
-let pool = ''
-let used = 0
-
-/** Takes digits from a pool, because one call into the random source per request shows in a profile. */
-function randomHex(digits: number): string {
-  if (used + digits > pool.length) {
-    pool = randomFillSync(randomPool).toString('hex')
-    used = 0
-  }
-  used += digits
-  return pool.slice(used - digits, used)
-}
-
 /** Sends the reply with the headers of the server, and records it in metrics, log and trace. */
 export function closeExchange(services: HttpServices, exchange: Exchange, reply: HttpReply): void {
   const { raw, response, route, trace } = exchange
   const headers: string[] = []
-  const named = reply.status === 401 ? withChallenge(services, exchange, reply) : reply.headers
-  for (const name in named) headers.push(name, named[name] ?? '')
+  const own = reply.status === 401 ? withChallenge(services, exchange, reply) : reply.headers
+  for (const name in own) headers.push(name, own[name] ?? '')
   if (reply.cookies !== undefined) for (const cookie of reply.cookies) headers.push('set-cookie', cookie)
   headers.push('traceparent', exchange.traceparent, 'x-content-type-options', 'nosniff')
   if (services.hostGuard.hasCors)
@@ -203,7 +180,7 @@ export function closeExchange(services: HttpServices, exchange: Exchange, reply:
   const { traceId } = trace
   const end = (err: unknown): void => {
     if (err !== undefined) services.log.error({ err, route, traceId }, 'a streamed reply failed')
-    // The head of a stream may have left before the server began to close.
+    // The head of a stream may have been sent before the server began to close.
     if (services.isClosing) socket.end()
   }
   writeReply(response, reply, headers, services.isClosing)?.then(end, end)
@@ -211,7 +188,7 @@ export function closeExchange(services: HttpServices, exchange: Exchange, reply:
   if (exchange.scope !== undefined) reportRequest(services, exchange, exchange.scope, reply.status)
 }
 
-/** Every 401 names how to authenticate, whatever the protocol (OWP-13, RFC 9110 §11.6.1). */
+/** Every 401 states how to authenticate, in every protocol (OWP-13, RFC 9110 §11.6.1). */
 function withChallenge(
   services: HttpServices,
   { path, headers, denial }: Exchange,
@@ -269,8 +246,8 @@ export function preflightReply(allow: string): HttpReply {
 const SKIPPED_BYTES = 64 * 1_024
 
 /**
- * Sends a reply. Returns the end of a stream, and `undefined` for every other reply.
- * @param headers names and values, one after the other, as Node takes them unsorted and unchanged
+ * Sends a reply. Returns a promise that ends with the stream, or `undefined` if the reply is not a stream.
+ * @param headers names and values in turn; Node sends such a list in this order and without changes
  * @param isLast whether the connection closes after the reply
  */
 function writeReply(
@@ -321,7 +298,7 @@ function hasUnwantedBody(request: IncomingMessage): boolean {
  * Default HTTP status of a failure; a protocol may use another. Failures of a tool are answers with
  * status 200, and after a run has begun no reply is a 5xx (rule 11).
  */
-const SUGGESTED_STATUS = {
+const DEFAULT_STATUS = {
   unauthenticated: 401,
   request_invalid: 400,
   version_unsupported: 400,
@@ -355,13 +332,13 @@ const SUGGESTED_STATUS = {
   workflow_diverged: 200,
 } as const satisfies Record<ErrorCode, number>
 
-/** A fault whose HTTP status is more precise than its code: 404, 405, 413. */
+/** A fault with its own HTTP status, which is more precise than that of its code: 404, 405, 413. */
 export function httpFault(status: number, message: string, options: FaultOptions = {}): ToolError {
   return Object.assign(fault('request_invalid', message, options), { status })
 }
 
 export function statusOf(error: ToolError): number {
-  return 'status' in error && typeof error.status === 'number' ? error.status : SUGGESTED_STATUS[error.code]
+  return 'status' in error && typeof error.status === 'number' ? error.status : DEFAULT_STATUS[error.code]
 }
 
 /** Members of a route that needs no credential, reads no body and belongs to no protocol. */

@@ -4,8 +4,8 @@ import { IncomingMessage, ServerResponse } from './node-http.ts'
 
 /**
  * Adapts a `Request` and its `Response` to Node's request and response, so that HTTP is implemented once.
- * Used by the embedded handler. There is no socket: the request body is pulled, and the reader of the response pulls
- * its body.
+ * Used by the embedded handler. There is no network socket: this module pulls the body of the request, and the reader of the
+ * response pulls its body.
  */
 export function openExchange(request: Request, path: string) {
   const { method, body } = request
@@ -20,7 +20,7 @@ export function openExchange(request: Request, path: string) {
 /** A request whose body was already read, with that body restored. */
 export function withBody(request: NodeRequest, bytes: Uint8Array<ArrayBuffer>): NodeRequest {
   const { method = '', url = '/', socket } = request
-  const { 'content-length': _length, 'content-encoding': _packed, ...headers } = request.headers
+  const { 'content-length': _length, 'content-encoding': _encoding, ...headers } = request.headers
   const sent = { ...headers, 'content-length': String(bytes.length) }
   return new PulledRequest({ method, url, headers: sent, body: new Response(bytes).body, socket })
 }
@@ -81,7 +81,7 @@ function headersOf(request: Request): Record<string, string> {
   return headers
 }
 
-/** Headers that belong to the connection, so a `Response` has none of them. */
+/** Headers of the connection, which a `Response` does not have. */
 const CONNECTION_HEADERS: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding'])
 const STATUSES_WITHOUT_BODY: ReadonlySet<number> = new Set([101, 204, 205, 304])
 

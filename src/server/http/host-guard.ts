@@ -139,8 +139,8 @@ function isAddress(name: string): boolean {
 /**
  * Headers of requests that a proxy, a tunnel or a load balancer forwarded (rule 28). A server without credentials trusts its
  * callers because they are on this machine. Behind a proxy every request comes from the address of the proxy, so forwarded requests are
- * refused, whatever address they name: a chain of proxies can name this machine for a remote caller. A proxy that adds none of
- * these headers cannot be recognised.
+ * refused, even if they name this machine as their origin: a chain of proxies can do so for a remote caller. A proxy that adds none
+ * of these headers cannot be recognised.
  */
 const PROXY_HEADER =
   /^(?:(?:x[-_])?forwarded(?:[-_]|$)|via$|cdn-loop$|cf-|tailscale-|x-(?:original|envoy|azure|appengine|arr)-)|(?:client|real|user|remote|originating|connecting)[-_]?(?:ip(?:v[46])?|addr(?:ess)?|port)$/

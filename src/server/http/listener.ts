@@ -9,7 +9,7 @@ import { createServer, ServerResponse, STATUS_CODES } from './node-http.ts'
 /*
  * The listener of a port: HTTP or HTTPS, shared ports of workers, malformed requests and listen errors.
  * Used by the HTTP app, and by the listener for other replicas.
- * Invariant: bytes that are not a request get an answer in plain HTTP, never silence.
+ * Invariant: a malformed request gets an HTTP error as long as the connection can carry one.
  */
 
 export type HttpListener = Server | SecureServer
@@ -50,18 +50,18 @@ function secureOptions({ cert, key }: CertifiedKey) {
   return { cert, key, minVersion: 'TLSv1.2' } as const
 }
 
-/** Systems on which each process can listen on one port; on others the first process distributes connections. */
+/** Systems on which several processes can listen on one port; on others the first process distributes connections. */
 const CAN_REUSE_PORTS: ReadonlySet<string> = new Set(['linux', 'freebsd', 'sunos', 'aix'])
 
 /**
- * The system distributes connections over the listeners. A worker that dies closes only its own connections, at once; a
- * connection from another process would hang.
+ * The system distributes connections over the listeners. A worker that dies closes its own connections at once; a connection
+ * that another process had passed to it would hang.
  */
 export function portOptions(isShared: boolean): { readonly reusePort?: true } {
   return isShared && CAN_REUSE_PORTS.has(process.platform) ? { reusePort: true } : {}
 }
 
-/** Listening on a port that another server shares with its workers would succeed, so the first worker checks that it is free. */
+/** Listening on a port that another server shares with its workers would succeed, so the first worker checks that the port is free. */
 export async function checkPortIsFree(host: string, port: number): Promise<void> {
   if (port === 0) return
   const probe = createServer()
@@ -126,7 +126,7 @@ function refuseBrokenRequest(error: Error & { readonly code?: string }, socket: 
   })
 }
 
-/** The response a complete request is still waiting for. Node keeps it on the socket, under this name. */
+/** The response that a complete request is still waiting for. Node keeps it on the socket, as `_httpMessage`. */
 function runningResponseOf(socket: Socket): OpenResponse | undefined {
   const response: unknown = Reflect.get(socket, '_httpMessage')
   if (!(response instanceof ServerResponse) || response.writableFinished) return undefined

@@ -44,7 +44,7 @@ const BODY_KINDS = {
 } as const satisfies Readonly<Record<string, BodyKind>>
 
 /**
- * The body of a request, GET included; `undefined` if it has none, whatever its content type is.
+ * The body of a request, GET included; `undefined` if the request has no body, even if it has a content type.
  * Throws or rejects with a fault that names what to send. Member names like `__proto__` are data here, `1e400` and
  * lone surrogates are errors, and GET may have a body (OTC-08, OTC-66).
  */
@@ -132,7 +132,7 @@ function positionIn(error: unknown): string {
   return position === undefined ? '' : ` (see position ${position})`
 }
 
-/** The media type must be exact, with any parameters: a foreign page can send types other than JSON (rule 28). */
+/** The media type must match; its parameters are ignored. A foreign page can send types other than JSON (rule 28). */
 function checkBodyHeaders(headers: IncomingHttpHeaders, { mediaType, name }: BodyKind): void {
   const type = headers['content-type']
   if (type !== mediaType && type?.split(';', 1)[0]?.trim().toLowerCase() !== mediaType) {
@@ -154,22 +154,22 @@ function tooLarge(limitBytes: number): Error {
 
 const RETRY_MS = 1_000
 /** Minimum speed of a body that is not complete. */
-const MIN_BYTES_A_SECOND = 4_096
+const MIN_BYTES_PER_SECOND = 4_096
 
 interface BodyBudgetOptions {
   /** Maximum bytes of all bodies together. */
   readonly maxBytes: number
-  /** Maximum bytes of one body. A principal without another body may always send a body of this size if so much memory is free. */
+  /** Maximum bytes of one body. A principal that sends no other body may always send one of this size, if that much memory is free. */
   readonly maxBodyBytes: number
   /** Interval between two checks that bodies are still arriving. */
-  readonly lookMs: number
+  readonly checkMs: number
   onRefused(name: LimitName): void
 }
 
 /**
- * Bytes of request bodies that this process keeps in memory, from their arrival until their reply. A principal may use half as much as
- * is free, and a tenant as much as is free. So one key takes at most a third and one tenant at most half of the memory, and some is
- * always left for other callers.
+ * Counts the bytes of request bodies that this process keeps in memory, from their arrival until the reply. A principal may use half as
+ * much as is then left free, and a tenant as much as is left free. So one key takes at most a third and one tenant at most half of the
+ * memory, and some is always left for other callers.
  */
 export class BodyBudget {
   readonly #options: BodyBudgetOptions
@@ -186,7 +186,7 @@ export class BodyBudget {
     this.#isBounded = Number.isFinite(options.maxBytes)
   }
 
-  /** Counts bytes that have arrived, not announced bytes: a slow sender takes only the memory that it uses. */
+  /** Counts bytes when they arrive, not when they are announced, so that a slow sender does not reserve memory. */
   add(bytes: number, principal: Principal): ToolError | undefined {
     if (!this.#isBounded) return undefined
     const name = this.#exceededLimit(bytes, principal)
@@ -221,7 +221,7 @@ export class BodyBudget {
   /** Checks from now on that the body arrives fast enough. */
   watch(body: BodyShare): void {
     this.#arriving.add(body)
-    this.#timer ??= setInterval(() => this.#check(), this.#options.lookMs).unref()
+    this.#timer ??= setInterval(() => this.#check(), this.#options.checkMs).unref()
   }
 
   forget(body: BodyShare): void {
@@ -229,7 +229,7 @@ export class BodyBudget {
   }
 
   #check(): void {
-    const minBytes = (MIN_BYTES_A_SECOND * this.#options.lookMs) / 1_000
+    const minBytes = (MIN_BYTES_PER_SECOND * this.#options.checkMs) / 1_000
     for (const body of this.#arriving) if (!body.hasArrived(minBytes)) body.tooSlow()
     if (this.#arriving.size > 0) return
     clearInterval(this.#timer)
@@ -252,8 +252,8 @@ export class BodyShare {
   #bytesBefore: number | undefined
   #stop: ((error: Error) => void) | undefined
 
-  constructor(all: BodyBudget) {
-    this.#budget = all
+  constructor(budget: BodyBudget) {
+    this.#budget = budget
   }
 
   /** Sets the principal, before any of the body is read. */
@@ -281,6 +281,7 @@ export class BodyShare {
     this.#stop = undefined
   }
 
+  /** Whether at least `minBytes` arrived since the last check; true at the first check. */
   hasArrived(minBytes: number): boolean {
     const before = this.#bytesBefore
     this.#bytesBefore = this.#bytes
@@ -289,7 +290,7 @@ export class BodyShare {
 
   tooSlow(): void {
     this.#stop?.(
-      httpFault(408, `The body arrives too slowly; send at minBytes ${MIN_BYTES_A_SECOND} bytes a second.`),
+      httpFault(408, `The body arrives too slowly; send at least ${MIN_BYTES_PER_SECOND} bytes a second.`),
     )
     this.complete()
   }

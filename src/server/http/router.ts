@@ -4,11 +4,11 @@ import type { MaybePromise } from '#kernel/base/waiting'
 import type { HttpRoute } from '#protocols/http-exchange'
 
 /*
- * Finds the route of a request by method and path. Used by the HTTP app and by tests that list routes.
+ * Finds the route of a request by method and path. Used by the HTTP app and the in-process client of the admin API.
  * Invariant: paths match exactly as sent, and a fixed segment wins over a parameter.
  */
 
-/** A route of a protocol or of the server; the latter may authenticate differently. */
+/** A route of a protocol or of the server itself; routes of the server may authenticate differently. */
 export interface ServerRoute extends HttpRoute {
   /** Replaces the authentication of the server. */
   readonly authenticate?: (headers: RequestHeaders) => MaybePromise<Principal>
@@ -45,11 +45,11 @@ export class Router {
   constructor(routes: readonly ServerRoute[]) {
     this.#owners = routes
       .filter(({ owns }) => owns !== undefined)
-      .toSorted((one, other) => (other.owns ?? '').length - (one.owns ?? '').length)
+      .toSorted((left, right) => (right.owns ?? '').length - (left.owns ?? '').length)
     this.#entries = routes.map((route) => ({ route, path: new RoutePath(route.path) }))
     for (const entry of this.#entries) for (const method of methodsOf(entry.route)) this.#add(method, entry)
     for (const { patterns } of this.#byMethod.values())
-      patterns.sort((one, other) => (one.path.rank < other.path.rank ? -1 : 1))
+      patterns.sort((left, right) => (left.path.rank < right.path.rank ? -1 : 1))
   }
 
   find(method: string, path: string): FoundRoute | undefined {
@@ -64,7 +64,7 @@ export class Router {
     return undefined
   }
 
-  /** Every route of this path, whatever its method. */
+  /** Every route of this path, with any method. */
   at(path: string): readonly ServerRoute[] {
     return this.#entries.filter((entry) => entry.path.match(path) !== undefined).map(({ route }) => route)
   }
@@ -121,14 +121,14 @@ export class RoutePath {
     const segments = path.split('/')
     if (segments.length !== this.#segments.length) return undefined
     const parameters: Record<string, string> = {}
-    for (const [index, wanted] of this.#segments.entries()) {
+    for (const [index, expected] of this.#segments.entries()) {
       const segment = segments[index] ?? ''
-      if (!wanted.startsWith(':')) {
-        if (segment !== wanted) return undefined
+      if (!expected.startsWith(':')) {
+        if (segment !== expected) return undefined
       } else {
         const decoded = percentDecoded(segment)
         if (decoded === undefined || decoded === '') return undefined
-        parameters[wanted.slice(1)] = decoded
+        parameters[expected.slice(1)] = decoded
       }
     }
     return parameters

@@ -1,6 +1,6 @@
 /**
- * Replies that do not leave at once: streams, whose pieces wait for their reader, and replies to a request whose body is still
- * arriving. `exchange.ts` uses them. Each wait has a limit, so that a client that stops reading or sending does not hold resources.
+ * Sends replies that take time: streams, whose pieces wait for their reader, and replies to a request whose body is still arriving.
+ * `exchange.ts` uses this module. Each wait has a limit, so that a client that stops reading or sending does not hold resources.
  */
 
 import type { ServerResponse } from 'node:http'

@@ -84,6 +84,7 @@ export class WorkflowRun {
       userInfo,
       log,
       progress: (done, total, message) => this.#context.progress(done, total, message),
+      message: (level, data, logger) => this.#context.message(level, data, logger),
       call,
     }
   }

@@ -197,7 +197,7 @@ function requestOf({ call: { request } }: WorkflowCall, { tool, input }: Planned
       developerMessage: `${copied.pointer === '' ? 'The input' : copied.pointer}: ${copied.problem}`,
     })
   }
-  const { traceId, traceparent, protocol, userId, userInfo, tokens, secrets, onElicit } = request
+  const { traceId, traceparent, traceExtras, protocol, userId, userInfo, tokens, secrets, onElicit } = request
   return {
     tool: { base: tool.base, version: plainVersion(tool.version) },
     input: copied.value,
@@ -206,7 +206,7 @@ function requestOf({ call: { request } }: WorkflowCall, { tool, input }: Planned
     userId,
     tokens,
     secrets,
-    ...defined({ traceparent, protocol, userInfo, onElicit }),
+    ...defined({ traceparent, traceExtras, protocol, userInfo, onElicit }),
   }
 }
 

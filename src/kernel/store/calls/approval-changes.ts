@@ -267,7 +267,7 @@ function* insertApproval(
   yield* sealRow(group.keys, GUARDED.approvals, approval.id)
 }
 
-/** The state of the approval after each end; the journal event is named after it. */
+/** The state of the approval after each end; the journal event is named after the state. */
 const ENDS = {
   rejected: 'rejected',
   expired: 'expired',

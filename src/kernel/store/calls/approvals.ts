@@ -229,7 +229,7 @@ export const queries = {
 
 /**
  * Requests for approval, one per attempt of a call, with their approvers' decisions. They are kept as long as the row of their
- * call, so that it is known who decided even after the call's result has expired (rule 13).
+ * call, so that operators can see who decided even after the call's result has expired (rule 13).
  */
 export const tables = `
 CREATE TABLE approvals (

@@ -364,7 +364,7 @@ export function* keepInRun(row: Row, call: OwnRunCall): Steps<void> {
   const { record, principal } = call
   yield* openRun({ tenant: text(row, 'tenant'), run: record, principal }, call.createdAtMs)
   yield* write('keepInRun', record)
-  for (const { sequence: _given, atMs, ...fact } of ownRunEvents(call)) {
+  for (const { sequence: _derived, atMs, ...fact } of ownRunEvents(call)) {
     yield* appendFact(record, { fact, caller: callerSlice(row), atMs })
   }
 }
