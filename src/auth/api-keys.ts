@@ -83,8 +83,8 @@ export class ApiKeys {
       if (known.has(digest)) {
         throw new Error(`auth.apiKeys: the key of "${id}" is used twice; give each entry its own key.`)
       }
-      const given = granted(roles, { scopes: entry.scopes, roles: entry.roles ?? [] })
-      const principal = makePrincipal({ id: principalIdOf(id), tenant, tools, ...given })
+      const grants = granted(roles, { scopes: entry.scopes, roles: entry.roles ?? [] })
+      const principal = makePrincipal({ id: principalIdOf(id), tenant, tools, ...grants })
       known.set(digest, { digest, principal, endsAtMs: entry.expiresAtMs ?? Number.POSITIVE_INFINITY })
     }
     this.#byDigest = known
@@ -275,7 +275,7 @@ export class StoredKeys {
       .filter(
         ({ revokedAtMs, expiresAtMs }) => revokedAtMs === undefined && nowMs < (expiresAtMs ?? Infinity),
       )
-      .toSorted((one, other) => other.createdAtMs - one.createdAtMs)
+      .toSorted((left, right) => right.createdAtMs - left.createdAtMs)
     return newest === undefined ? undefined : this.#principalOf(newest)
   }
 
@@ -315,7 +315,7 @@ const MAX_TRUST_MS = 1_000
 /** The epoch is read again at this age, so that one failed read is not yet an outage. */
 const READ_AGAIN_MS = 500
 
-/** The last known value of the number that every change to a key raises. */
+/** Keeps the last known epoch, a number that every change to a key raises. */
 class KeyEpoch {
   readonly #keys: Pick<KeyStore, 'epoch'>
   readonly #clock: Clock

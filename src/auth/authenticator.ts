@@ -92,14 +92,14 @@ export function createAuthenticator(
   const { store, log = SILENT_LOGGER, isPrivate = false } = parts
   const roles = settings.roles ?? NO_ROLES
   const keys = new ApiKeys(settings.apiKeys, clock, roles)
-  const onFirstKey = (): void => void (isClosed || log.warn({}, FIRST_KEY_NOTE))
+  const onFirstKey = (): void => void (needsCredential || log.warn({}, FIRST_KEY_NOTE))
   const common = { roles, clock, log, onFirstKey }
   const stored =
     store && new StoredKeys({ keys: store.keys, digest: (text) => store.digest(text), ...common })
   const tokens = createTokens(settings, clock, parts)
-  const isClosed = settings.required === true || keys.size > 0 || tokens !== undefined
+  const needsCredential = settings.required === true || keys.size > 0 || tokens !== undefined
   const openCaller = isPrivate ? LOCAL_CALLER : ANONYMOUS
-  const isConfigured = (): boolean => isClosed || stored?.hasAny === true
+  const isConfigured = (): boolean => needsCredential || stored?.hasAny === true
   const takesKeys = keys.size > 0 || stored !== undefined
   const expected = describeMethods(takesKeys, tokens !== undefined)
 
@@ -177,7 +177,7 @@ export function createAuthenticator(
       return isConfigured() ? undefined : openCaller
     },
     authenticate(headers) {
-      if (isClosed || stored === undefined) return check(headers)
+      if (needsCredential || stored === undefined) return check(headers)
       return andThen(stored.refresh(), () => check(headers))
     },
     callerNamed: async (owner) => keys.findNamed(owner) ?? (await stored?.findNamed(owner)),

@@ -19,7 +19,8 @@ import {
 /**
  * Verifies access tokens from OpenID Connect issuers: JWTs signed with a key that the issuer publishes. `tokens.ts` selects the
  * issuer by the `iss` claim.
- * An issuer's keys are requested at most once per `PAUSE_MS`, whatever tokens arrive. While the issuer does not answer, known keys are used for hours.
+ * An issuer's keys are requested at most once per `PAUSE_MS`, regardless of the tokens that arrive. While the issuer does not answer,
+ * known keys are used for hours.
  */
 
 /** Other signed tokens (logout tokens, DPoP proofs …) are not access tokens (RFC 8725 §3.11). */
@@ -111,7 +112,7 @@ async function readHeader(token: string): Promise<JWTHeaderParameters> {
 const FRESH_MS = 10 * 60_000
 /** While the issuer does not answer, keys are used up to this age. */
 const MAX_STALE_MS = 4 * 3_600_000
-/** Minimum time between two requests, whatever `kid`s are presented. */
+/** Minimum time between two requests, regardless of the `kid`s that tokens have. */
 const PAUSE_MS = 30_000
 /** Minimum time after a failed request; short, so that an outage here ends soon after the issuer's outage. */
 const PAUSE_AFTER_FAILURE_MS = 5_000
@@ -216,7 +217,7 @@ function readKeySet({ keys }: Readonly<Record<string, unknown>>): readonly JWK[]
   return keys.flatMap((jwk: unknown) => readKey(jwk) ?? [])
 }
 
-/** Reads only the public members and the use of the key, whatever else a hostile set contains. */
+/** Reads only the public members and the use of the key, because a hostile set may contain anything else. */
 function readKey(jwk: unknown): JWK | undefined {
   if (!isRecord(jwk)) return undefined
   const { kty, crv, x, y, n, e, kid, alg, use, key_ops } = jwk

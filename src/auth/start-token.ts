@@ -5,9 +5,9 @@ import { isSameSecret } from '#kernel/base/hash'
 import { Secret } from '#kernel/base/secret'
 
 /**
- * The start token: the credential of every user who can read the data folder, which decisions need even on loopback (rule
- * 29). The server makes and publishes it; the commands on the same machine read it.
- * It is valid as long as the server that made it runs.
+ * The start token: the operator's credential for every user who can read the data folder (rule 29). Decisions need a credential
+ * even on loopback. The server creates and publishes the token; commands on the same machine read it.
+ * It is valid as long as the server that created it runs.
  */
 export interface StartToken {
   readonly token: Secret

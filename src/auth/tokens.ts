@@ -160,7 +160,7 @@ export interface VerifiedToken {
   readonly expiresAt: number
 }
 
-/** Tokens without a subject share the anonymous principal, which decides nothing (rule 3). */
+/** Tokens without a subject share the anonymous principal, which cannot decide approvals (rule 3). */
 export function principalOfToken(
   token: { readonly issuer: string; readonly subject: unknown },
   granted: Pick<Principal, 'tenant' | 'scopes' | 'toolsets'>,
@@ -199,7 +199,7 @@ export function claimAt(claims: JWTPayload, path: readonly string[]): unknown {
   return value
 }
 
-/** Has no cause, because errors from `jose` contain the token's claims. */
+/** The error has no `cause`, because errors from `jose` contain the token's claims. */
 export function refusedToken(message: string): ToolError {
   return fault('unauthenticated', message)
 }

@@ -2,7 +2,7 @@ import { BlockList, isIPv4, isIPv6, SocketAddress } from 'node:net'
 
 /**
  * IP addresses, address ranges, and the kind of network that each address belongs to. The egress policy and the server's safety
- * checks use it on the address that a connection is made to, whatever its spelling was.
+ * checks use it on parsed addresses, so that the spelling of an address does not matter.
  * Only an address that is known to be on the internet is `global`.
  */
 
@@ -119,7 +119,7 @@ const IPV6_ROWS: readonly Row[] = [
     'translated',
     // v4-mapped, v4-compatible, SIIT, local-use NAT64, Teredo, 6to4.
     ...['::ffff:0:0/96', '::/96', '::ffff:0:0:0/96', '64:ff9b:1::/48', '2001::/32', '2002::/16'],
-    // Through NAT64 an IPv4 address is global only if it is also global by itself.
+    // An IPv4 address behind NAT64 is global only if the IPv4 address itself is global.
     ...IPV4_ROWS.flatMap(([, ...ranges]) => ranges.map(throughNat64)),
   ],
   ['private', 'fc00::/7', 'fec0::/10'],
@@ -136,7 +136,7 @@ function throughNat64(range: string): string {
 
 const KINDS = { ipv4: IPV4_ROWS.map(readRow), ipv6: IPV6_ROWS.map(readRow) }
 
-/** Addresses without a row are global in IPv4, where all others are assigned, and reserved in IPv6. */
+/** Addresses without a row are global in IPv4, where all other addresses are assigned, and reserved in IPv6. */
 export function kindOf(address: IpAddress): AddressKind {
   const found = KINDS[address.family].find(({ members }) => members.check(address))
   return found?.kind ?? (address.family === 'ipv4' ? 'global' : 'reserved')

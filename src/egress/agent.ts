@@ -30,7 +30,7 @@ export class EgressAgent {
     this.#rules = rules
     this.#agent = new Agent({
       connect: (options, callback) => this.#connect(options, callback),
-      // HTTP/2 is off, because a transport may send its requests again. The request's own deadline ends all waits.
+      // HTTP/2 is off, because an HTTP/2 client may send a request again. The request's own deadline ends all waits.
       allowH2: false,
       pipelining: 1,
       headersTimeout: 0,
@@ -140,7 +140,7 @@ function pinKey(host: string, port: number): string {
   return `${host} ${port}`
 }
 
-/** Resolves to the checked addresses, whatever DNS answers now. Node does not call it for literal addresses. */
+/** Resolves to the checked addresses, even if DNS has changed since. Node does not call it for literal addresses. */
 function pinnedLookup(addresses: readonly string[]): LookupFunction {
   const found = addresses.map((address) => ({ address, family: isIPv6(address) ? 6 : 4 }))
   return (_hostname, options, callback) => {

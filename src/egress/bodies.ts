@@ -48,7 +48,7 @@ export function limitBody(source: Readable, options: BodyOptions): ReadableStrea
   const first = limitBytes(maxResponseBytes)
   const stages = [first, ...decoders.flatMap((decoder) => [decoder, limitBytes(maxResponseBytes)])]
   const last = stages.at(-1) ?? first
-  // The reader gets errors through `failure`; it may start late or never.
+  // The reader gets errors through `failure`, because it may start to read late or never.
   for (const stream of [source, ...stages]) stream.on('error', () => undefined)
   let failure: unknown
   pipeline([source, ...stages], (error) => {
@@ -139,21 +139,21 @@ const SENT_ANYWHERE: ReadonlySet<string> = new Set([
 const DEFAULTS = { accept: '*/*', 'accept-encoding': 'gzip, deflate, br', 'user-agent': 'collet' }
 
 /** Connection upgrades are refused (OWP-81). */
-export function outgoingHeaders(given: Headers): Headers {
-  const named = connectionOptions(given.get('connection'))
-  if (given.has('upgrade') || named.includes('upgrade')) throw denied('Connection upgrades are refused.')
+export function outgoingHeaders(requested: Headers): Headers {
+  const named = connectionOptions(requested.get('connection'))
+  if (requested.has('upgrade') || named.includes('upgrade')) throw denied('Connection upgrades are refused.')
   const headers = new Headers(DEFAULTS)
-  for (const [name, value] of given) {
+  for (const [name, value] of requested) {
     if (!NOT_SENT.has(name) && !named.includes(name)) headers.set(name, value)
   }
   return headers
 }
 
 /** `outgoingHeaders` for plain objects. No encoding is requested, because small bodies gain nothing from it. */
-export function plainHeaders(given: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+export function plainHeaders(requested: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
   const headers: Record<string, string> = { 'user-agent': DEFAULTS['user-agent'] }
-  for (const name of Object.keys(given)) {
-    const value = given[name]
+  for (const name of Object.keys(requested)) {
+    const value = requested[name]
     if (name === 'upgrade') throw denied('Connection upgrades are refused.')
     if (value !== undefined && !NOT_SENT.has(name)) headers[name] = value
   }

@@ -55,7 +55,7 @@ export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
     return agent ?? opening
   }
   /** Runs one exchange with its deadline, which is cleared when the body of the answer ends. */
-  const within = async <Result>(caller: AbortSignal, run: (exchange: Exchange) => Promise<Result>) => {
+  const runExchange = async <Result>(caller: AbortSignal, run: (exchange: Exchange) => Promise<Result>) => {
     const deadline = startDeadline(rules.timeoutMs, caller)
     const exchange: Exchange = { rules, openAgent, deadline, hops: 0 }
     try {
@@ -67,7 +67,7 @@ export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
   }
   const guardedFetch = async (input: FetchInput, init?: FetchInit): Promise<Response> => {
     const { request, head } = readRequest(input, init)
-    return await within(head.signal, async (exchange) => {
+    return await runExchange(head.signal, async (exchange) => {
       const body = await exchange.deadline.race(readRequestBody(request, init))
       return await follow({ ...head, body }, exchange)
     })
@@ -94,15 +94,19 @@ export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
   return Object.assign(guardedFetch, { send: sendPlain, reach, close })
 }
 
-interface WayOut {
+interface EgressContext {
   readonly rules: EgressRules
   openAgent(): MaybePromise<EgressAgent>
 }
 
-/** Where the address and the agent are known, the request is written before this returns. */
-function dispatchPlain(request: PlainRequest, exchange: PlainExchange, { rules, openAgent }: WayOut): void {
-  const { url, method, headers: given, body = null } = request
-  const headers = plainHeaders(given)
+/** If the address and the agent are known, the request is written before this function returns. */
+function dispatchPlain(
+  request: PlainRequest,
+  exchange: PlainExchange,
+  { rules, openAgent }: EgressContext,
+): void {
+  const { url, method, body = null } = request
+  const headers = plainHeaders(request.headers)
   const dispatch = (target: CheckedTarget, agent: EgressAgent): void => {
     if (exchange.hasEnded) return
     const path = `${url.pathname}${url.search}`
@@ -117,7 +121,7 @@ function dispatchPlain(request: PlainRequest, exchange: PlainExchange, { rules, 
       .catch((error: unknown) => exchange.fail(error))
 }
 
-/** The body within the size limit. `limitBody` decodes encodings, most of which were not requested. */
+/** The body within the size limit. `limitBody` decodes it, because a server may use an encoding that was not requested. */
 function plainBody(
   headers: PlainAnswer['headers'],
   exchange: PlainExchange,
@@ -135,7 +139,7 @@ function plainBody(
 
 type Answer = Dispatcher.ResponseData<unknown>
 
-interface Exchange extends WayOut {
+interface Exchange extends EgressContext {
   readonly deadline: Deadline
   /** Number of redirects followed. */
   hops: number
@@ -220,8 +224,8 @@ const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 const FOLLOWED_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 
 /**
- * The request that a redirect leads to; `undefined` if the caller gets the answer as it is. An unsafe method is not sent again, so
- * its redirect is an answer like any other (rule 33).
+ * The request that a redirect leads to; `undefined` if the caller gets the answer itself. A request with an unsafe method is not sent
+ * again, so its redirect is an answer like any other (rule 33).
  */
 export function nextRequest(
   request: OutgoingRequest,
@@ -272,13 +276,13 @@ function makeRequest(input: FetchInput, init: FetchInit): Request {
   }
 }
 
-/** A stream is passed on as it is; any other body is read first, so that its length is known. */
+/** A stream is passed on unread; any other body is read first, so that its length is known. */
 async function readRequestBody(request: Request, init: FetchInit): Promise<Buffer | Readable | null> {
   if (request.body === null) return null
-  const given: unknown = init?.body
+  const body: unknown = init?.body
   const isStream =
-    given instanceof ReadableStream ||
-    (typeof given === 'object' && given !== null && Symbol.asyncIterator in given)
+    body instanceof ReadableStream ||
+    (typeof body === 'object' && body !== null && Symbol.asyncIterator in body)
   return isStream ? Readable.from(request.body) : Buffer.from(await request.arrayBuffer())
 }
 

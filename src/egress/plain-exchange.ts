@@ -10,14 +10,14 @@ import { type EgressRules, toFailure } from './policy.ts'
  * Invariant: the exchange ends exactly once, by the last byte, a failure, the caller, the time limit, or a reader that leaves.
  */
 
-/** With this much unread, the upstream is not read further. */
+/** Reading from the upstream pauses while more than this is unread. */
 const MAX_UNREAD_BYTES = 65_536
 
 type Controller = Dispatcher.DispatchController
 type Headers = PlainAnswer['headers']
 type Piece = IteratorResult<Uint8Array, undefined>
 
-/** What the answer of a request is made of; the body is the exchange itself. */
+/** The status and headers of an answer; its body is the exchange itself. */
 interface AnswerStart {
   readonly status: number
   readonly headers: Headers
@@ -36,7 +36,6 @@ export class PlainExchange
   readonly #settle: (start: AnswerStart) => void
   readonly #refuse: (error: unknown) => void
   readonly #leave: () => void
-  /** Called once when the answer begins or will not come. */
   #onConnected: (() => void) | undefined
   #controller: Controller | undefined
   #hasStarted = false
@@ -67,7 +66,7 @@ export class PlainExchange
     return this.#hasEnded
   }
 
-  /** `run` is called once when the answer begins or will not come: no new connection is made for this request then. */
+  /** `run` is called once, when the answer begins or the request fails: from then on this request makes no new connection. */
   onConnected(run: () => void): void {
     this.#onConnected = run
   }
@@ -85,7 +84,7 @@ export class PlainExchange
 
   onRequestStart(controller: Controller): void {
     this.#controller = controller
-    if (this.#hasEnded) controller.abort(new Error('the request was given up'))
+    if (this.#hasEnded) controller.abort(new Error('the request was abandoned'))
   }
 
   onResponseStart(_controller: Controller, status: number, headers: Headers): void {
@@ -149,7 +148,7 @@ export class PlainExchange
 
   #timeOut(): void {
     this.#hasPassed = true
-    this.#cut(new Error('the time is over'))
+    this.#cut(new Error('the time limit has passed'))
   }
 
   /** Ends the exchange before its last byte. */

@@ -114,10 +114,10 @@ function isOwnListener(text: string, port: number, listener: Listener): boolean 
   const own = Object.values(networkInterfaces()).flatMap((parts) =>
     (parts ?? []).flatMap((part) => parseAddress(part.address) ?? []),
   )
-  return [...own, ...(bound === undefined ? [] : [bound])].some((mine) => isSameAddress(mine, address))
+  return [...own, ...(bound === undefined ? [] : [bound])].some((other) => isSameAddress(other, address))
 }
 
-/** Ports of protocols that an HTTP request could be abused for: the list of the Fetch standard. */
+/** Ports of other protocols, which an HTTP request could be abused to speak: the list of the Fetch standard. */
 const BLOCKED_PORTS: ReadonlySet<number> = new Set([
   0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
   109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
@@ -187,7 +187,10 @@ export function toFailure(error: unknown, { caller, hasPassed, isFirst, rules }:
       cause,
     })
   }
-  return upstreamFailed({ developerMessage: `The exchange broke off: ${errorCodeOf(error)}.`, cause: error })
+  return upstreamFailed({
+    developerMessage: `The exchange was interrupted: ${errorCodeOf(error)}.`,
+    cause: error,
+  })
 }
 
 export interface Listener {
@@ -221,11 +224,11 @@ export interface EgressRules extends EgressLimits {
   readonly allow: readonly AllowEntry[]
   ownListeners(): readonly Listener[]
   readonly lookup: Lookup
-  /** What the other members say about targets that were checked before. */
+  /** Cached results of checking targets against the other members. */
   readonly verdicts: BoundedMap<string, { readonly refusal: string | undefined }>
 }
 
-/** Verdicts that are kept. */
+/** Maximum number of cached verdicts. */
 const MAX_VERDICTS = 1_000
 
 const systemLookup: Lookup = async (hostname) =>

@@ -31,7 +31,7 @@ interface OAuthBrokerOptions {
 interface BrokeredProvider {
   readonly settings: OAuthProviderSettings
   readonly client: ProviderClient
-  /** Absent where people consent. */
+  /** Absent for a provider at which people consent. */
   readonly own?: OwnTokens
 }
 
@@ -122,7 +122,7 @@ export class OAuthBroker implements TokenBroker {
     const obtain = async (scopes: readonly string[]): Promise<Obtained> => {
       const answer = await client.obtain([...new Set([...settings.alwaysScopes, ...scopes])])
       if (answer.kind !== 'tokens')
-        this.#log.warn({ provider: id, reason: answer.reason }, 'a provider gave this server no token')
+        this.#log.warn({ provider: id, reason: answer.reason }, 'a provider issued no token for this server')
       return answer
     }
     return { settings, client, own: new OwnTokens(obtain, this.#parts.clock) }

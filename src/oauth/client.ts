@@ -86,7 +86,7 @@ export type Obtained = Extract<RefreshAnswer, { readonly kind: 'tokens' }> | Fai
 
 /** What the consent pages and the broker ask of a provider's client. */
 export interface ProviderClient {
-  authorizationUrl(departure: Departure, asked: Asked): Promise<string | undefined>
+  authorizationUrl(departure: Departure, requested: RequestedAccess): Promise<string | undefined>
   exchange(
     back: Return,
     wanted: { readonly scopes: readonly string[]; readonly identify: boolean },
@@ -96,7 +96,7 @@ export interface ProviderClient {
   forget(): void
 }
 
-interface Asked {
+interface RequestedAccess {
   readonly scopes: readonly string[]
   readonly parameters: Readonly<Record<string, string>>
 }
@@ -119,18 +119,18 @@ export class OAuthClient implements ProviderClient {
   }
 
   /** `undefined` if the endpoints of the server cannot be found. */
-  async authorizationUrl(departure: Departure, asked: Asked): Promise<string | undefined> {
+  async authorizationUrl(departure: Departure, requested: RequestedAccess): Promise<string | undefined> {
     const peer = await this.#finder.find().catch(() => undefined)
     const url = URL.parse(peer?.as.authorization_endpoint ?? '')
     if (peer === undefined || url === null || !isUsable(url, peer)) return undefined
-    for (const [name, value] of Object.entries(asked.parameters)) url.searchParams.set(name, value)
+    for (const [name, value] of Object.entries(requested.parameters)) url.searchParams.set(name, value)
     url.searchParams.set('response_type', 'code')
     url.searchParams.set('client_id', peer.client.client_id)
     url.searchParams.set('redirect_uri', departure.redirectUri)
     url.searchParams.set('state', departure.state)
     url.searchParams.set('code_challenge', await calculatePKCECodeChallenge(departure.verifier))
     url.searchParams.set('code_challenge_method', 'S256')
-    const scopes = scopesAt(peer, asked.scopes)
+    const scopes = scopesAt(peer, requested.scopes)
     if (scopes.length > 0) url.searchParams.set('scope', scopes.join(' '))
     if (peer.resource !== undefined) url.searchParams.set('resource', peer.resource)
     if (departure.nonce !== undefined) url.searchParams.set('nonce', departure.nonce)
@@ -164,7 +164,7 @@ export class OAuthClient implements ProviderClient {
         if (wanted.identify) await validateApplicationLevelSignature(as, response, options)
         return {
           kind: 'tokens',
-          tokens: this.#tokensOf(answer, { peer, key, asked: scopesAt(peer, wanted.scopes) }),
+          tokens: this.#tokensOf(answer, { peer, key, requested: scopesAt(peer, wanted.scopes) }),
           claims: getValidatedIdTokenClaims(answer),
           idToken: answer.id_token === undefined ? undefined : new Secret(answer.id_token),
         }
@@ -199,7 +199,7 @@ export class OAuthClient implements ProviderClient {
         const answer = await processRefreshTokenResponse(as, client, response)
         return {
           kind: 'tokens',
-          tokens: this.#tokensOf(answer, { peer, key, asked: renewal.scopes }),
+          tokens: this.#tokensOf(answer, { peer, key, requested: renewal.scopes }),
           ...(answer.id_token === undefined ? {} : { idToken: new Secret(answer.id_token) }),
         }
       })
@@ -218,7 +218,7 @@ export class OAuthClient implements ProviderClient {
     return await this.#request(scopes, JWT_BEARER, { assertion: assertion.trim() })
   }
 
-  /** A token for the user of a grant that another issuer made (RFC 7523). */
+  /** Redeems the grant of another issuer for a token of the grant's user (RFC 7523). */
   async redeem(assertion: Secret, scopes: readonly string[]): Promise<Obtained> {
     return await this.#request(scopes, JWT_BEARER, { assertion: assertion.reveal() })
   }
@@ -247,7 +247,7 @@ export class OAuthClient implements ProviderClient {
         options,
       )
       const answer = await processGenericTokenEndpointResponse(as, client, response, {
-        // The grant is no access token (RFC 8693 §2.2.1).
+        // The grant is not an access token (RFC 8693 §2.2.1).
         recognizedTokenTypes: { n_a: () => undefined },
       })
       return { kind: 'grant', grant: new Secret(answer.access_token) }
@@ -287,10 +287,10 @@ export class OAuthClient implements ProviderClient {
       const { as, client, clientAuth, resource } = peer
       const key = peer.usesDpop ? await proofKey(undefined) : undefined
       const options = { ...peer.options, ...(key === undefined ? {} : { DPoP: key.handle }) }
-      const asked = scopesAt(peer, scopes)
+      const requested = scopesAt(peer, scopes)
       const form = {
         ...parameters,
-        ...(asked.length === 0 ? {} : { scope: asked.join(' ') }),
+        ...(requested.length === 0 ? {} : { scope: requested.join(' ') }),
         ...(resource === undefined ? {} : { resource }),
       }
       return await withNonce(async () => {
@@ -301,21 +301,21 @@ export class OAuthClient implements ProviderClient {
         const answer = isOwn
           ? await processClientCredentialsResponse(as, client, response)
           : await processGenericTokenEndpointResponse(as, client, response)
-        return { kind: 'tokens', tokens: this.#tokensOf(answer, { peer, key, asked }) }
+        return { kind: 'tokens', tokens: this.#tokensOf(answer, { peer, key, requested }) }
       })
     } catch (error) {
       return failureOf(error)
     }
   }
 
-  #tokensOf(answer: TokenEndpointResponse, { peer, key, asked }: TokenRequest): TokenSet {
+  #tokensOf(answer: TokenEndpointResponse, { peer, key, requested }: TokenRequest): TokenSet {
     const { refresh_token, expires_in, scope } = answer
     const seconds = expires_in === undefined ? undefined : Math.min(expires_in, MAX_LIFETIME_SECONDS)
     return {
       accessToken: accessToken(answer, key),
       refreshToken: refresh_token === undefined ? undefined : new Secret(refresh_token),
       // An absent scope means that all were granted as requested (RFC 6749 §5.1); some servers separate scopes by commas.
-      scopes: scope === undefined ? asked : scope.split(/[ ,]+/).filter((each) => each !== ''),
+      scopes: scope === undefined ? requested : scope.split(/[ ,]+/).filter((each) => each !== ''),
       expiresAtMs: seconds === undefined ? undefined : Math.floor(this.#clock.nowMs() + seconds * 1_000),
       issuer: peer.as.issuer,
     }
@@ -325,11 +325,11 @@ export class OAuthClient implements ProviderClient {
 interface TokenRequest {
   readonly peer: OAuthPeer
   readonly key: ProofKey | undefined
-  readonly asked: readonly string[]
+  readonly requested: readonly string[]
 }
 
-function scopesAt({ scopes }: OAuthPeer, asked: readonly string[]): readonly string[] {
-  return [...new Set([...scopes, ...asked])]
+function scopesAt({ scopes }: OAuthPeer, requested: readonly string[]): readonly string[] {
+  return [...new Set([...scopes, ...requested])]
 }
 
 /** RFC 8707 §2.2: an MCP server accepts only tokens that were requested for it (MCP-95). */
@@ -372,11 +372,11 @@ interface ProofKey {
 /** Reads a kept key, or makes one. */
 async function proofKey(kept: Secret | undefined): Promise<ProofKey> {
   const jwk = kept ?? (await newKey())
-  const whole: webcrypto.JsonWebKey = JSON.parse(jwk.reveal())
-  const { kty = '', crv = '', x = '', y = '' } = whole
-  const open = { kty, crv, x, y }
-  const privateKey = await crypto.subtle.importKey('jwk', whole, ALGORITHM, false, ['sign'])
-  const publicKey = await crypto.subtle.importKey('jwk', open, ALGORITHM, true, ['verify'])
+  const privateJwk: webcrypto.JsonWebKey = JSON.parse(jwk.reveal())
+  const { kty = '', crv = '', x = '', y = '' } = privateJwk
+  const publicJwk = { kty, crv, x, y }
+  const privateKey = await crypto.subtle.importKey('jwk', privateJwk, ALGORITHM, false, ['sign'])
+  const publicKey = await crypto.subtle.importKey('jwk', publicJwk, ALGORITHM, true, ['verify'])
   return { handle: DPoP({}, { privateKey, publicKey }), jwk }
 }
 
@@ -386,7 +386,7 @@ async function newKey(): Promise<Secret> {
   return new Secret(JSON.stringify({ kty, crv, x, y, d }))
 }
 
-/** A token endpoint may ask for a nonce once; the handle keeps it (RFC 9449 §8). */
+/** Repeats a request once if the token endpoint asks for a nonce; the DPoP handle keeps the nonce (RFC 9449 §8). */
 async function withNonce<Answer>(send: () => Promise<Answer>): Promise<Answer> {
   try {
     return await send()
@@ -396,7 +396,7 @@ async function withNonce<Answer>(send: () => Promise<Answer>): Promise<Answer> {
   }
 }
 
-/** A token of type `DPoP` keeps its key; a server that ignored the proof gave a plain one. */
+/** A token of type `DPoP` keeps its key; a server that ignores the proof issues a plain token. */
 function accessToken(
   { access_token, token_type }: { readonly access_token: string; readonly token_type: string },
   key: ProofKey | undefined,

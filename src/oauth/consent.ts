@@ -100,7 +100,7 @@ interface ConsentRoutesOptions {
   finishApprover(arrival: Arrival): Promise<HttpReply>
 }
 
-/** Routes that need no API key: a ticket, a cookie and a sign-in decide about access. */
+/** Routes that need no API key: the id of a challenge, a cookie and a sign-in decide about access. */
 export function consentRoutes(options: ConsentRoutesOptions): readonly HttpRoute[] {
   return [
     pageRoute('/challenges/:id/start', (request) => options.consents.start(request)),
@@ -230,21 +230,21 @@ export class ConsentFlow {
       log.warn({ provider: challenge.provider, reason: answer.reason }, 'a consent could not be completed')
       return providerFailedPage(challenge.provider, clear)
     }
-    const { scopes: given } = answer.tokens
-    const covers = challenge.scopes.every((scope) => given.includes(scope))
-    if (!covers && (await this.#removesScopes(challenge, given))) {
+    const { scopes: granted } = answer.tokens
+    const covers = challenge.scopes.every((scope) => granted.includes(scope))
+    if (!covers && (await this.#removesScopes(challenge, granted))) {
       await this.#end(challenge, { as: 'failed', reason: 'scopes' })
       return outcomePage('tooLittle', challenge, clear)
     }
-    const credential = { ref: await this.#keep(challenge, answer.tokens), scopes: given }
+    const credential = { ref: await this.#keep(challenge, answer.tokens), scopes: granted }
     await this.#end(challenge, covers ? { as: 'completed', credential } : { as: 'failed', reason: 'scopes' })
     return outcomePage(covers ? 'completed' : 'tooLittle', challenge, clear)
   }
 
   /** Whether storing this token, which is of no use to the challenge's tool, would take scopes away from other tools. */
-  async #removesScopes(challenge: ChallengeRecord, given: readonly string[]): Promise<boolean> {
+  async #removesScopes(challenge: ChallengeRecord, granted: readonly string[]): Promise<boolean> {
     const before = await this.#tokenOf(challenge)
-    return before?.value !== undefined && before.scopes.some((scope) => !given.includes(scope))
+    return before?.value !== undefined && before.scopes.some((scope) => !granted.includes(scope))
   }
 
   async #tokenOf({ tenant, principal, user, provider }: ChallengeRecord): Promise<VaultEntry | undefined> {
@@ -304,8 +304,8 @@ export function newCredentialRef(): string {
 }
 
 /**
- * Whether the person who signed in is the (principal, user id) of the ticket (rule 25). A ticket without a user is for the
- * principal itself: the subject of a JWT from the same issuer, or a user that the config names.
+ * Whether the person who signed in may consent to the challenge (rule 25): its user, or for a challenge without a user the principal
+ * itself, which is the subject of a JWT from the same issuer or a user that the config names.
  */
 function isConsenter(
   store: Pick<Store, 'digest'>,
@@ -341,7 +341,7 @@ type Headers = Readonly<Record<string, string>>
 /** The page shown before every consent. It names the caller that would get access (rule 25). */
 function requestPage(
   challenge: ChallengeRecord,
-  asked: { readonly scopes: readonly string[]; readonly startUrl: string },
+  { scopes, startUrl }: { readonly scopes: readonly string[]; readonly startUrl: string },
   headers: Headers,
 ): HttpReply {
   const { principal, tenant, tool, provider, user } = challenge
@@ -351,11 +351,11 @@ function requestPage(
     ['For', user === '' ? 'the caller itself' : 'a user of the caller'],
     ['Tool', tool],
     ['Provider', provider],
-    ['Scopes', asked.scopes.length === 0 ? 'none named' : asked.scopes.join(', ')],
+    ['Scopes', scopes.length === 0 ? 'none named' : scopes.join(', ')],
   ])
   const content = html`<p>The caller below will be able to use your account at ${provider}. Continue only if you have just asked it to do something.</p>
 ${facts}
-<p><a href="${asked.startUrl}" rel="noreferrer">Continue to ${provider}</a></p>`
+<p><a href="${startUrl}" rel="noreferrer">Continue to ${provider}</a></p>`
   return pageReply(200, { title: `Authorization for ${provider}`, content }, headers)
 }
 
@@ -380,7 +380,7 @@ function outcomePage(
   return textPage(status, `Authorization for ${provider}`, text, headers)
 }
 
-/** Uses one text for every unknown return, so that it reveals nothing to a guesser. */
+/** One text for every unknown return, so that the page reveals nothing to a guesser. */
 function unknownReturnPage(): HttpReply {
   return textPage(
     400,

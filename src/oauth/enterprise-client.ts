@@ -7,7 +7,7 @@ import type { OAuthParts } from './peer.ts'
 /**
  * Enterprise-managed authorization (MCP-163): people sign in at the identity provider of their company, whose grant (ID-JAG) the
  * provider's authorization server exchanges for an access token. The consent pages and the broker use it like any other client.
- * What is kept for renewal is the refresh token of the identity provider, of one person, and only that issuer ever receives it.
+ * Tokens are renewed with the person's refresh token from the identity provider, which is sent to no other issuer.
  */
 
 type IdentityProvider = NonNullable<OAuthClientSettings['identityProvider']>
@@ -68,7 +68,7 @@ export class EnterpriseClient implements ProviderClient {
     this.#target.forget()
   }
 
-  /** The access token of the provider, renewed by what the identity provider gave. */
+  /** The access token of the provider, together with the refresh token of the identity provider that renews it. */
   async accessFor(
     subject: { readonly token: Secret; readonly type: 'id_token' | 'refresh_token' },
     signedIn: Pick<TokenSet, 'refreshToken' | 'issuer'>,

@@ -4,14 +4,14 @@ import type { Secret } from '#kernel/base/secret'
 import type { Obtained } from './client.ts'
 
 /**
- * Tokens that this server gets for itself, and what servers said about tokens that they refused. The broker has one `OwnTokens` for
- * each provider without consent, and one `Refusals`.
- * A token is used for one owner only, and requested once for all of the owner's calls that wait for it. Both live in memory: after a
- * restart a token is requested again, and a refusal repeats itself.
+ * Tokens that this server gets for itself, and refusals of tokens by the servers behind tools. The broker has one `OwnTokens` for each
+ * provider without consent, and one `Refusals`.
+ * A token is used for one owner only, and requested once for all of the owner's calls that wait for it. Both are kept in memory: after a
+ * restart tokens are requested again, and servers refuse a bad token again.
  */
 
 const EXPIRY_SKEW_MS = 60_000
-/** For a short-lived token, this part of its lifetime. */
+/** For a short-lived token the skew is this part of its lifetime. */
 const EXPIRY_SKEW_PART = 0.25
 /** A token without an expiry is requested again after this time. */
 const UNKNOWN_LIFETIME_MS = 300_000
@@ -66,7 +66,7 @@ export class OwnTokens {
   }
 }
 
-/** What servers behind tools said about tokens. */
+/** Refusals of tokens by the servers behind tools. */
 export class Refusals {
   /** By provider and tool. */
   readonly #scopes = new Map<string, ReadonlySet<string>>()
@@ -78,8 +78,8 @@ export class Refusals {
   }
 
   /**
-   * From now on every token for this tool has these scopes. Returns false if that was so before: the refused token had them, and
-   * another one would not help. So a server that always asks again causes no endless round of consents (MCP-160).
+   * From now on every token for this tool is requested with these scopes. Returns false if that was already so: the refused token had
+   * them, and another token would not help. So a server that always asks again causes no endless series of consents (MCP-160).
    */
   noteScopes(provider: string, tool: string, scopes: readonly string[]): boolean {
     const name = JSON.stringify([provider, tool])
@@ -100,7 +100,7 @@ export class Refusals {
   }
 }
 
-/** Tokens are not kept where they are only compared. */
+/** Tokens that are only compared are kept as digests. */
 function digestOf(token: Secret): string {
   return hash('sha256', token.reveal(), 'base64url')
 }

@@ -19,9 +19,9 @@ import { type ClientRegistry, registeredClient } from './registration.ts'
 import { type DiscoveredResource, discoverResource } from './resource-discovery.ts'
 
 /**
- * One authorization server as a client meets it: its endpoints, our client there, and how that client authenticates. `OAuthClient`
- * asks for it before every request.
- * Discovered endpoints are kept for an hour, and longer while discovery fails; `forget` ends that.
+ * Finds an authorization server: its endpoints, our client there, and how that client authenticates. `OAuthClient` asks for it before
+ * every request.
+ * Discovered endpoints are kept for an hour, and longer while discovery fails; `forget` discards them.
  */
 
 const METADATA_LIFETIME_MS = 3_600_000
@@ -93,7 +93,7 @@ export class PeerFinder {
     const { clientId, grant } = this.#settings
     const { clients, clock } = this.#parts
     if (clientId !== undefined) return { clientId, clientAuth: await clientAuthOf(this.#settings) }
-    // The assertion alone says who asks; the library requires some client id.
+    // The assertion alone identifies this server, but the library requires a client id.
     if (grant === 'jwt_bearer') return { clientId: 'unnamed', clientAuth: () => undefined }
     if (clients === undefined) throw new Error('this process cannot register a client')
     const client = await registeredClient(as, clients, { options, clock })
@@ -102,9 +102,9 @@ export class PeerFinder {
 
   async #server(options: PeerOptions): Promise<FoundServer> {
     const { issuer, authorizationEndpoint, tokenEndpoint, resource, dpop = false } = this.#settings
-    const named = authorizationEndpoint ?? tokenEndpoint
-    if (named !== undefined && tokenEndpoint !== undefined) {
-      const as = { ...this.#given(), issuer: issuer ?? new URL(named).origin }
+    const endpoint = authorizationEndpoint ?? tokenEndpoint
+    if (endpoint !== undefined && tokenEndpoint !== undefined) {
+      const as = { ...this.#configuredEndpoints(), issuer: issuer ?? new URL(endpoint).origin }
       return { as, scopes: [], usesDpop: dpop, resource }
     }
     const nowMs = this.#parts.clock.nowMs()
@@ -126,18 +126,18 @@ export class PeerFinder {
       const found = await discoverResource(resource ?? '', (url, init) =>
         this.#parts.fetch(url, signal === undefined ? init : { ...init, signal }),
       )
-      return { ...found, as: { ...found.as, ...this.#given() }, usesDpop: dpop ?? found.usesDpop }
+      const as = { ...found.as, ...this.#configuredEndpoints() }
+      return { ...found, as, usesDpop: dpop ?? found.usesDpop }
     }
     const url = new URL(issuer)
     let response = await discoveryRequest(url, { algorithm: 'oidc', ...options })
-    // The server is not an OpenID provider, so its metadata is where RFC 8414 says.
+    // The server is not an OpenID provider, so its metadata is at the path that RFC 8414 defines.
     if (response.status === 404) response = await discoveryRequest(url, { algorithm: 'oauth2', ...options })
     const as = await processDiscoveryResponse(url, response)
-    return { as: { ...as, ...this.#given() }, scopes: [], usesDpop: dpop ?? false, resource }
+    return { as: { ...as, ...this.#configuredEndpoints() }, scopes: [], usesDpop: dpop ?? false, resource }
   }
 
-  /** Endpoints of the config. */
-  #given() {
+  #configuredEndpoints() {
     const { authorizationEndpoint, tokenEndpoint, revocationEndpoint } = this.#settings
     return {
       ...(authorizationEndpoint === undefined ? {} : { authorization_endpoint: authorizationEndpoint }),
@@ -179,8 +179,8 @@ async function keyAuth(privateKey: Secret, kid: string | undefined): Promise<Cli
 }
 
 /**
- * Basic authentication as in RFC 6749 §2.3.1. The library also encodes every `-` and `_`, which is allowed, but a server that does not decode them
- * then finds no client whose id is a UUID.
+ * Basic authentication as in RFC 6749 §2.3.1. The library also encodes every `-` and `_`. That is allowed, but a server that does not
+ * decode them would not find a client whose id is a UUID.
  */
 function basicAuth(secret: string): ClientAuth {
   return (_as, { client_id }, _body, headers) => {

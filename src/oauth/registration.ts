@@ -8,9 +8,9 @@ import type { Store } from '#store/collet-store'
 import type { PeerOptions } from './peer.ts'
 
 /**
- * This server as a client that an authorization server has not been told about: its metadata document, whose URL is its client id, and
- * dynamic registration (RFC 7591) where an issuer does not read such documents. Providers without a `clientId` use it.
- * A registration is kept with its issuer, and used at no other one (MCP-157).
+ * Identifies this server as a client at authorization servers where no operator registered it: by its metadata document, whose URL is
+ * the client id, or by dynamic registration (RFC 7591) if an issuer does not read such documents. Providers without a `clientId` use it.
+ * A registration is kept with its issuer, and used at no other issuer (MCP-157).
  */
 
 export const DOCUMENT_PATH = '/oauth/client-metadata.json'
@@ -25,7 +25,7 @@ export interface RegisteredClient {
   readonly clientAuth: 'basic' | 'post' | 'none'
 }
 
-/** What registration needs of the server. */
+/** What registration needs from the server. */
 export interface ClientRegistry {
   /** The public address of the metadata document; `undefined` if authorization servers cannot read it. */
   documentUrl(): string | undefined
@@ -39,7 +39,7 @@ interface KeptClient extends RegisteredClient {
   readonly expiresAtMs: number | undefined
 }
 
-/** The client to use at an issuer: the document's, a kept one, or a new registration. */
+/** The client to use at an issuer: that of the metadata document, a kept registration, or a new registration. */
 export async function registeredClient(
   as: AuthorizationServer,
   registry: ClientRegistry,
@@ -54,7 +54,7 @@ export async function registeredClient(
   if (kept !== undefined && kept.redirectUri === redirectUri && isCurrent) return kept
   const client = await register(as, redirectUri, parts.options)
   await registry.keep(as.issuer, client)
-  // Another replica may have registered meanwhile: all use the registration that is kept.
+  // Another replica may have registered at the same time: all replicas use the registration that is kept.
   return (await registry.find(as.issuer)) ?? client
 }
 
@@ -64,7 +64,7 @@ async function register(
   options: PeerOptions,
 ): Promise<KeptClient> {
   if (as.registration_endpoint === undefined)
-    throw Object.assign(new Error('the issuer registers no clients'), { code: 'no_registration' })
+    throw Object.assign(new Error('the issuer does not register clients'), { code: 'no_registration' })
   const supported = as.token_endpoint_auth_methods_supported ?? ['client_secret_basic']
   const method = METHODS.find(([name]) => supported.includes(name))?.[0] ?? 'none'
   const isNative = new URL(redirectUri).protocol === 'http:'
@@ -158,7 +158,7 @@ function readKept(value: Secret): KeptClient | undefined {
   }
 }
 
-/** The metadata document; `undefined` where authorization servers cannot read it (MCP-156). */
+/** The metadata document; `undefined` if authorization servers cannot read it (MCP-156). */
 export function clientDocument(publicUrl: string): object | undefined {
   const documentUrl = documentUrlOf(publicUrl)
   if (documentUrl === undefined) return undefined

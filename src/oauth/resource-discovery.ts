@@ -11,7 +11,7 @@ export interface DiscoveredResource {
   /** The name that the resource gives itself: the audience of its tokens. */
   readonly resource: string
   readonly as: AuthorizationServer
-  /** The scopes that the resource asks for, and `offline_access` where the issuer has it. */
+  /** The scopes that the resource asks for, and `offline_access` if the issuer has it. */
   readonly scopes: readonly string[]
   /** Whether the resource accepts only tokens that are bound to a key. */
   readonly usesDpop: boolean
@@ -46,7 +46,7 @@ interface Challenge {
   readonly usesDpop: boolean
 }
 
-/** A request without a credential, which changes nothing if the server takes it. */
+/** Sends a request without a credential. If the server accepts it, it changes nothing. */
 async function readChallenge(url: string, send: Send): Promise<Challenge> {
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
   const answer = await send(url, { method: 'POST', headers, body: PING }).catch(() => undefined)
@@ -81,13 +81,13 @@ async function readJson(url: string, send: Send): Promise<Readonly<Record<string
   return isRecord(value) ? value : undefined
 }
 
-/** Equal, or a part of the resource: tokens for a server are valid at its endpoints. */
+/** Whether a URL is the resource or below it: tokens for a server are valid at its endpoints. */
 function isWithin(url: string, resource: string): boolean {
-  const asked = URL.parse(url)
-  const named = URL.parse(resource)
-  if (asked === null || named === null || asked.origin !== named.origin) return false
-  const folder = named.pathname.endsWith('/') ? named.pathname : `${named.pathname}/`
-  return asked.pathname === named.pathname || asked.pathname.startsWith(folder)
+  const endpoint = URL.parse(url)
+  const base = URL.parse(resource)
+  if (endpoint === null || base === null || endpoint.origin !== base.origin) return false
+  const folder = base.pathname.endsWith('/') ? base.pathname : `${base.pathname}/`
+  return endpoint.pathname === base.pathname || endpoint.pathname.startsWith(folder)
 }
 
 /** `isOld`: a server of 2025-03-26, whose endpoints are at fixed paths if it has no metadata. */

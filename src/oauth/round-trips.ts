@@ -15,7 +15,7 @@ import type { Departure, ProviderClient, Return } from './client.ts'
  */
 
 const LIFETIME_MS = 10 * 60_000
-/** Round trips kept per challenge and stage, because opening a link again and again must not fill the store. */
+/** Maximum number of round trips that are kept per challenge and stage: opening a link again and again must not fill the store. */
 const MAX_OPEN = 10
 const MAX_STATE_LENGTH = 200
 const COOKIE_NAME_CHARACTERS = 16
@@ -163,14 +163,14 @@ export class FlowCookies {
     return readCookie(header, this.#nameOf(name))
   }
 
-  /** The names that begin with `start`, oldest first, because browsers send them in this order. */
+  /** The names that begin with `start`, oldest first, because browsers send cookies in this order. */
   names(header: string | undefined, start: string): readonly string[] {
-    const written = this.#nameOf(start)
+    const prefix = this.#nameOf(start)
     return (header ?? '')
       .split(';')
       .map((pair) => pair.trim().split('=', 1)[0] ?? '')
-      .filter((name) => name.startsWith(written))
-      .map((name) => start + name.slice(written.length))
+      .filter((name) => name.startsWith(prefix))
+      .map((name) => start + name.slice(prefix.length))
   }
 
   #cookie(name: string, value: string, maxAgeSeconds: number, sameSite: 'Lax' | 'Strict'): string {

@@ -1,6 +1,6 @@
 /**
- * Who may use the admin API: the start token, which opens every tenant, and credentials with a scope, each in its own tenant. The
- * composition root creates one `OperatorAccess` for a server and passes it to all admin routes; a refusal is written to the audit stream.
+ * Decides who may use the admin API: the holder of the start token in every tenant, and credentials with a scope in their own tenant.
+ * The composition root creates one `OperatorAccess` for a server and passes it to all admin routes; refusals are written to the audit stream.
  */
 
 import type { ServerScope } from '#admin-api/operation'
@@ -16,7 +16,7 @@ import type { NoteDenial } from '#server/telemetry/denials'
 /** The response header that names the principal of an admin request. */
 export const ACTING_AS = 'collet-acting-as'
 
-/** The start token opens these routes and nothing else; a request from loopback needs a credential too. */
+/** Only routes that authenticate with this interface accept the start token. Requests from loopback need a credential too. */
 export interface OperatorAccess {
   authenticate(headers: RequestHeaders): Promise<Principal>
   /** Authenticates requests to routes that callers may use too: no credential is needed if callers need none. */
@@ -40,7 +40,7 @@ export function createOperatorAccess(options: {
   const admit = async (headers: RequestHeaders): Promise<Principal> => {
     const bearer = headers.authorization === undefined ? undefined : readBearer(headers.authorization)
     if (bearer === undefined || !startToken.matches(bearer)) return await authenticator.authenticate(headers)
-    // One invalid credential is a 401, even beside a valid one (OTC/T-28).
+    // A request with an invalid credential gets a 401, even if another credential of the request is valid (OTC/T-28).
     const { authorization: _startToken, ...others } = headers
     if (API_KEY_HEADERS.some((name) => others[name] !== undefined)) await authenticator.authenticate(others)
     return OPERATOR
@@ -65,7 +65,7 @@ export function createOperatorAccess(options: {
   }
 }
 
-/** Full access for the local user who opened the store with its key, under their name on this machine. */
+/** Full access for the local user who opened the store with its key; `id` is their user name on this machine. */
 export function createLocalAccess(id: string): OperatorAccess {
   const operator = createOperator(id)
   return {
@@ -79,7 +79,7 @@ export function createLocalAccess(id: string): OperatorAccess {
 
 const OPERATORS = new WeakSet<Principal>()
 
-/** The holder of the start token (rule 29), who sees every tenant. Only admin routes know this principal. */
+/** The holder of the start token (rule 29), who sees every tenant. */
 export const OPERATOR = createOperator('operator')
 
 function createOperator(id: string): Principal {
@@ -93,11 +93,11 @@ export function isOperator(principal: Principal): boolean {
 }
 
 /** The only tenant that a principal may see; `undefined` for the operator, who sees all. */
-export function tenantWithin(principal: Principal): string | undefined {
+export function visibleTenant(principal: Principal): string | undefined {
   return isOperator(principal) ? undefined : principal.tenant
 }
 
-/** The tenant that a request is about. Only the operator may name a tenant other than its own. */
+/** The tenant that a request is about. Only the operator may name a tenant other than its own; `refusal` is the error for others. */
 export function tenantFor(named: string | undefined, principal: Principal, refusal: string): string {
   const tenant = named ?? principal.tenant
   if (isOperator(principal) || tenant === principal.tenant) return tenant
@@ -106,10 +106,10 @@ export function tenantFor(named: string | undefined, principal: Principal, refus
 
 /** The operator decides in every tenant, any other approver in its own. */
 export function approverOf(principal: Principal): Approver {
-  return { id: principal.id, tenant: tenantWithin(principal), scopes: principal.scopes }
+  return { id: principal.id, tenant: visibleTenant(principal), scopes: principal.scopes }
 }
 
-/** Lets the start token open protocol routes that operators use too. */
+/** Makes protocol routes that operators use too accept the start token. */
 export function openToOperators(
   routes: readonly HttpRoute[],
   { authenticate }: Pick<OperatorAccess, 'authenticate'>,

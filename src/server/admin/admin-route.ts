@@ -4,7 +4,7 @@
  * and a request that cannot be read gets a 400 that names the invalid member.
  */
 import type { z } from 'zod'
-import { type Operation, UNDECLARED, type Unchanging } from '#admin-api/operation'
+import { type DeepReadonly, type Operation, UNDECLARED } from '#admin-api/operation'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import type { JsonValue } from '#kernel/base/json'
 import { DEFAULT_TENANT, type Principal } from '#kernel/base/principal'
@@ -27,7 +27,7 @@ export function serveOperation<Query extends z.ZodType, Body extends z.ZodType, 
   operation: Operation<Query, Body, Answer>,
   handle: (
     request: OperationRequest<z.output<Query>, z.output<Body>>,
-  ) => Promise<Unchanging<NoInfer<Answer>>>,
+  ) => Promise<DeepReadonly<NoInfer<Answer>>>,
 ): ServerRoute {
   return serveReply(access, operation, async (request) =>
     jsonReply(operation.status ?? 200, await handle(request)),

@@ -33,9 +33,9 @@ import { badRequest, readAs, serveOperation, timeOf } from './admin-route.ts'
 
 interface ApprovalRoutesOptions {
   readonly approvals: Approvals
-  /** Whether approvers can sign in, which some links require before they decide (rule 23). */
+  /** Whether approvers can sign in; some links require it before a decision (rule 23). */
   readonly canSignIn: boolean
-  /** Whether lists contain whole inputs, for readers to whom their size does not matter. */
+  /** Whether lists contain whole inputs, for callers in this process; over HTTP the answers would be too long. */
   readonly listsInput?: boolean
   publicUrl(): string
 }
@@ -44,9 +44,9 @@ export function createApprovalRoutes(
   access: OperatorAccess,
   { approvals, canSignIn, listsInput, publicUrl }: ApprovalRoutesOptions,
 ): readonly ServerRoute[] {
-  /** If the link needs a sign-in, approvers must be able to sign in (rule 23). */
+  /** A link that requires a sign-in can decide only if approvers can sign in (rule 23). */
   const mayLinkDecide = (approval: ApprovalRecord): boolean => !approvals.needsSignIn(approval) || canSignIn
-  const checkReader = (reader: Approver): Approver => throwIfLacking(reader, approvals.lacksToRead(reader))
+  const checkReader = (reader: Approver): Approver => throwRefusal(reader, approvals.refusalToRead(reader))
   const find = async (approver: Approver, id: string): Promise<ApprovalRecord> => {
     const found = await approvals.find(approver, id)
     if (found === undefined) throw refusalOf({ kind: 'not_found' })
@@ -70,8 +70,8 @@ export function createApprovalRoutes(
     serveOperation(access, LIST_APPROVALS, async ({ principal, query: { state, limit } }) => {
       const approver = checkReader(approverOf(principal))
       const found = await approvals.list(approver, defined({ limit, state }))
-      const renderWanted = listsInput === true ? renderApproval : renderInList
-      const render = maySeeInput(approver) ? renderWanted : renderForReader
+      const renderForApprover = listsInput === true ? renderApproval : renderInList
+      const render = maySeeInput(approver) ? renderForApprover : renderForReader
       return {
         approvals: found.map((approval) => ({
           ...render(approvals.view(approval)),
@@ -107,15 +107,15 @@ export function createApprovalRoutes(
 
 /** Throws a refusal if the approver may not decide anything. */
 export function checkApprover(approvals: Approvals, approver: Approver): Approver {
-  return throwIfLacking(approver, approvals.lacks(approver))
+  return throwRefusal(approver, approvals.refusalToDecide(approver))
 }
 
-function throwIfLacking(approver: Approver, lack: ReturnType<Approvals['lacks']>): Approver {
-  if (lack !== undefined) throw refusalOf(lack)
+function throwRefusal(approver: Approver, refusal: ReturnType<Approvals['refusalToDecide']>): Approver {
+  if (refusal !== undefined) throw refusalOf(refusal)
   return approver
 }
 
-/** Only approvers see the input here; other readers see it with the call, and that read is journaled. */
+/** Only approvers see the input here. Other readers get it from the call's own route, which journals the read. */
 function maySeeInput({ scopes }: Approver): boolean {
   return coversScope(scopes, RESPOND_SCOPE)
 }
@@ -244,7 +244,7 @@ export function renderInList(view: ApprovalView): Omit<ListedApproval, 'obstacle
   }
 }
 
-/** Names who decided, which the events of a run do not: they have only opaque ids. */
+/** Includes the names of those who decided; the events of a run have only opaque ids. */
 export function renderDecisions(decisions: ApprovalRecord['decisions']): ListedApproval['decisions'] {
   return decisions.map(({ by, action, reason, atMs }) => ({
     by,

@@ -1,7 +1,7 @@
 /**
- * `GET /admin/calls/events`: calls as they begin, wait, end and are settled, as `text/event-stream`. It takes the filters of the list, and
- * `Last-Event-ID` continues where a reader stopped, on any server of the store. The first event is `ready`, followed by `calls`; `end`
- * states why the stream ends. A stream ends when the reader's credential stops being valid.
+ * `GET /admin/calls/events`: calls as they begin, wait, end and are settled, as `text/event-stream`. It takes the filters of
+ * `GET /admin/calls`. With `Last-Event-ID` a reader continues where it stopped, on any server of the store. The first event is `ready`,
+ * followed by `calls`; `end` states why the stream ends. A stream also ends when the reader's credential becomes invalid.
  */
 import { FOLLOW_ALL_CALLS, type ChangedCall as RenderedChange } from '#admin-api/calls'
 import type { RequestHeaders } from '#auth/authenticator'
@@ -11,7 +11,7 @@ import { defined } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
 import type { Release } from '#kernel/call/stages'
 import type { ServerRoute } from '#server/http/router'
-import { type OperatorAccess, tenantWithin } from './access.ts'
+import { type OperatorAccess, visibleTenant } from './access.ts'
 import { serveReply } from './admin-route.ts'
 import type { CallFeed, CallReader, ChangedCall } from './call-feed.ts'
 import { type BaseOf, toCallFilter } from './call-filter.ts'
@@ -37,16 +37,16 @@ export function createCallEventRoutes(
   return [
     serveReply(access, FOLLOW_ALL_CALLS, async ({ principal, query: { after, ...query }, http }) => {
       const requested = toCallFilter(query, clock.nowMs(), baseOf)
-      const filter = { ...requested, tenant: tenantWithin(principal) ?? requested.tenant }
+      const filter = { ...requested, tenant: visibleTenant(principal) ?? requested.tenant }
       const reply = { status: 200, headers: { 'content-type': 'text/event-stream' } }
       // The answer to HEAD has no body, so there is no stream to wait for.
       if (http.method === 'HEAD') return { ...reply, body: undefined }
       const leave = enter?.(principal)
       try {
         const reader = await feed.open(filter, http.headers['last-event-id'] ?? after)
-        const refused = async () =>
+        const findRefusal = async () =>
           await refusalOf(access, principal, (await present?.(http.headers)) ?? http.headers)
-        return { ...reply, body: (ended) => frames({ reader, leave, refused, ended, clock }) }
+        return { ...reply, body: (ended) => frames({ reader, leave, findRefusal, ended, clock }) }
       } catch (error) {
         leave?.()
         throw error
@@ -55,7 +55,7 @@ export function createCallEventRoutes(
   ]
 }
 
-/** The error that a new request from the reader would get: its key was revoked, its session ended, or its scopes changed. */
+/** The error that a new request from the reader would get, because its key was revoked, its session ended, or its scopes changed. */
 async function refusalOf(
   access: OperatorAccess,
   principal: Principal,
@@ -64,7 +64,7 @@ async function refusalOf(
   try {
     const now = await access.authenticate(headers)
     access.requireScope(now, 'admin:calls')
-    if (tenantWithin(now) === tenantWithin(principal)) return undefined
+    if (visibleTenant(now) === visibleTenant(principal)) return undefined
     return fault('unauthenticated', 'This credential is for another tenant now.')
   } catch (error) {
     if (isToolError(error)) return error
@@ -75,19 +75,19 @@ async function refusalOf(
 interface FrameOptions {
   readonly reader: CallReader
   readonly leave: Release | undefined
-  readonly refused: () => Promise<ToolError | undefined>
+  readonly findRefusal: () => Promise<ToolError | undefined>
   readonly ended: AbortSignal
   readonly clock: Clock
 }
 
-async function* frames({ reader, leave, refused, ended, clock }: FrameOptions): AsyncGenerator<string> {
+async function* frames({ reader, leave, findRefusal, ended, clock }: FrameOptions): AsyncGenerator<string> {
   try {
     yield frame('ready', `{"missed":${reader.hasMissed}}`, reader.cursor)
     let checkedAtMs = clock.monotonicMs()
     while (!ended.aborted) {
       const { changed, left, cursor } = await reader.take(CHECK_MS, ended)
       if (clock.monotonicMs() - checkedAtMs >= CHECK_MS) {
-        const refusal = await refused()
+        const refusal = await findRefusal()
         if (refusal !== undefined) return yield endFrame(refusal)
         checkedAtMs = clock.monotonicMs()
       }
@@ -114,7 +114,7 @@ function frame(event: string, data: string, id?: string): string {
   return `${idLine(id)}event: ${event}\ndata: ${data}\n\n`
 }
 
-/** Sent on quiet streams too, so that a reconnecting reader skips the changes that did not match its filter. */
+/** Ids are sent on quiet streams too, so that a reconnecting reader skips the changes that did not match its filter. */
 function idLine(id: string | undefined): string {
   return id === undefined ? '' : `id: ${id}\n`
 }

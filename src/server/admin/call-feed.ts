@@ -1,7 +1,7 @@
 /**
- * Calls as they change, for any number of readers at the cost of one. The feed keeps one position in each chain of the journal (rule 16),
- * polls for all readers together, and stops polling while there are none; every server of a store sees the changes made by all servers. A
- * reader gets the current state of a call, so several changes to one call are one entry. The stream of calls is its only user.
+ * Publishes changed calls to any number of readers for the cost of one. The feed keeps one position in each chain of the journal (rule 16),
+ * polls for all readers together, and does not poll while there are no readers. Every server of a store sees the changes made by all
+ * servers. A reader gets the current state of a call, so several changes to one call are one entry. Only `call-events.ts` uses the feed.
  */
 import type { Clock } from '#kernel/base/clock'
 import { type ErrorCode, fault, type ToolError } from '#kernel/base/errors'
@@ -10,10 +10,10 @@ import type { JournalChain, JournalEvent, JournalGroup, JournalPosition } from '
 import { type CallGlance, type FollowedCalls, matchesButState } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
 
-/** How often the journal is polled. Changes in between are sent together, so that many calls cost little more than one. */
+/** How often the journal is polled. Changes between two polls are sent together, so that many calls cost little more than one. */
 const POLL_MS = 250
 const GROUPS_AT_ONCE = 500
-/** Maximum number of commits that a reconnecting reader gets; a reader that missed more lists calls again. */
+/** Maximum number of commits that a reconnecting reader gets; a reader that missed more must list calls again. */
 const MAX_MISSED = 2_000
 /** Maximum number of changed calls that are kept for a slow reader. */
 const MAX_WAITING = 2_000
@@ -23,7 +23,7 @@ export interface ChangedCall {
   /** Events of the call since the last page. */
   readonly events: readonly CallChange['type'][]
   readonly code: ErrorCode | undefined
-  /** The operator who made the call in the principal's name; also absent if these events do not name an operator. */
+  /** The operator who made the call in the principal's name; absent if these events name no operator. */
   readonly by?: string
 }
 
@@ -48,7 +48,7 @@ export class CallFeed {
   async open(filter: FollowedCalls, after?: string): Promise<CallReader> {
     if (this.#isClosed) throw closing()
     const reader = new CallReader(filter, this.#options.clock, () => this.#readers.delete(reader))
-    // The reader is added before the first poll, so that no change is lost between the missed and the next changes.
+    // The reader is added before the missed changes are read, so that no change is lost between them and the next poll.
     this.#readers.add(reader)
     try {
       this.#started ??= this.#start()
@@ -80,7 +80,7 @@ export class CallFeed {
     void this.#poll()
   }
 
-  /** If the journal cannot be read, all readers end; they connect again and get the reason. */
+  /** If the journal cannot be read, all streams end; their readers connect again and get the reason. */
   async #poll(): Promise<void> {
     try {
       while (this.#readers.size > 0) {
@@ -183,7 +183,7 @@ export class CallReader {
   readonly #changed = new Map<string, ChangedCall>()
   /** Records of calls that no longer match the filter. */
   readonly #left = new Set<string>()
-  /** Pushes that arrived before the missed, older changes; `undefined` once those are here. */
+  /** Pushes that arrived before `begin`, which adds the missed, older changes; `undefined` after it. */
   #early: (() => void)[] | undefined = []
   #cursor: string | undefined
   #hasMissed = false
@@ -196,7 +196,7 @@ export class CallReader {
     this.leave = leave
   }
 
-  /** Whether the reader does not get some changes since its cursor. */
+  /** Whether changes since the reader's cursor were skipped. */
   get hasMissed(): boolean {
     return this.#hasMissed
   }
@@ -215,7 +215,7 @@ export class CallReader {
     return isTenantOf(this.#filter, tenant)
   }
 
-  /** `missed` is `undefined` if the reader does not get the changes that it missed. */
+  /** `missed` is `undefined` if the missed changes are skipped. */
   begin(missed: readonly ChangedCall[] | undefined, cursor: string | undefined): void {
     const early = this.#early ?? []
     this.#early = undefined
@@ -320,13 +320,13 @@ function codeOf({ state }: CallGlance, events: readonly CallChange[]): ErrorCode
   return undefined
 }
 
-/** Maximum number of positions in a cursor, which has to fit into a header; with more open chains there is no cursor. */
+/** Maximum number of positions in a cursor, which must fit into a header; with more open chains there is no cursor. */
 const MAX_POSITIONS = 200
 const CURSOR = /^\d{1,15}(?:\.\d{1,15}-\d{1,15}){0,200}$/
 
 /**
  * The number of the newest chain, and the position in each chain that may still grow. Writers are numbered in the order in which they
- * begin, so a chain that a cursor does not name had ended, or began later.
+ * begin, so a chain that a cursor does not name had ended before the cursor was made, or began after it.
  */
 function cursorOf(chains: ReadonlyMap<string, JournalChain>): string | undefined {
   const all = [...chains.values()]

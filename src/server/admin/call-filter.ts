@@ -1,6 +1,6 @@
 /**
- * Reads the filter of a request for calls. Lists, counts, streams and rejected requests share the filter, and the command line
- * offers its members as options.
+ * Reads the filter of a request for calls. The list, the counts and the stream of calls share it with the list of rejected requests,
+ * and the command line offers its members as options.
  */
 import type { CallFilterQuery } from '#admin-api/calls'
 import { CALL_STATES, type CallState } from '#kernel/call/call'
@@ -19,7 +19,7 @@ export const STATE_WORDS: ReadonlyMap<string, readonly CallState[]> = new Map([
   [REJECTED, []],
 ])
 
-/** Returns the id `Toolkit.Name`, under which calls are recorded, of the tool with this name in any protocol. */
+/** Takes the name of a tool in any protocol; returns `Toolkit.Name`, the id under which its calls are recorded. */
 export type BaseOf = (name: string) => string | undefined
 
 export function toCallFilter(
@@ -35,7 +35,7 @@ export function toCallFilter(
     tool: tool === undefined ? undefined : baseWithVersion(tool, baseOf),
     sinceMs: parseTime(since),
     untilMs: parseTime(until),
-    took: slow === undefined && quick === undefined ? undefined : { nowMs, leastMs: slow, belowMs: quick },
+    took: slow === undefined && quick === undefined ? undefined : { nowMs, minMs: slow, belowMs: quick },
   }
 }
 
@@ -44,7 +44,7 @@ function readStates(text: string | undefined): readonly CallState[] | undefined 
   const states = text.split(',').flatMap((word) => {
     const named = STATE_WORDS.get(word)
     if (named !== undefined) return named
-    throw badRequest(`state: expected one or several of ${[...STATE_WORDS.keys()].join(', ')}.`)
+    throw badRequest(`state: expected one or more of ${[...STATE_WORDS.keys()].join(', ')}.`)
   })
   return [...new Set(states)]
 }

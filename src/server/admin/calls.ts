@@ -1,6 +1,7 @@
 /**
- * Recorded calls over HTTP: listed, counted, shown and settled. The start token reaches every tenant, a scope only the credential's own.
- * `admin:calls` shows events; `calls:read` also shows input and outcome, and each such read is journaled first; `calls:settle` settles.
+ * Lists, counts, shows and settles recorded calls over HTTP. The start token gives access to every tenant, a scope only to the tenant of its
+ * credential. `admin:calls` shows events; `calls:read` also shows input and outcome, and each such read is journaled first; `calls:settle`
+ * settles calls.
  */
 import {
   type CallDetails,
@@ -28,7 +29,7 @@ import { tallyRejections } from '#server/overview/rejected-requests'
 import type { CallGlance, TallyQuery } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
 import type { CallInput } from '#store/operator-views'
-import { type OperatorAccess, tenantWithin } from './access.ts'
+import { type OperatorAccess, visibleTenant } from './access.ts'
 import { badRequest, serveOperation, timeOf } from './admin-route.ts'
 import { renderDecisions } from './approvals.ts'
 import { type BaseOf, REJECTED, toCallFilter } from './call-filter.ts'
@@ -67,7 +68,7 @@ export function createCallRoutes(
     serveOperation(access, LIST_ALL_CALLS, async ({ principal, query }) => {
       const { record, before, limit } = query
       const filter = toCallFilter(query, clock.nowMs(), baseOf)
-      const tenant = tenantWithin(principal)
+      const tenant = visibleTenant(principal)
       const page =
         record === undefined
           ? await calls.list({ ...filter, before, limit, tenant: tenant ?? filter.tenant })
@@ -78,7 +79,7 @@ export function createCallRoutes(
     serveOperation(access, COUNT_ALL_CALLS, async ({ principal, query: { buckets, ...query } }) => {
       const nowMs = clock.nowMs()
       const filter = toCallFilter(query, nowMs, baseOf)
-      const tenant = tenantWithin(principal) ?? filter.tenant
+      const tenant = visibleTenant(principal) ?? filter.tenant
       const untilMs = filter.untilMs ?? nowMs
       const sinceMs = filter.sinceMs ?? untilMs - DEFAULT_SPAN_MS
       if (sinceMs >= untilMs) throw badRequest('since: expected a time before `until`.')
@@ -89,7 +90,7 @@ export function createCallRoutes(
       const tally = await tallyAll(calls, range)
       const countsRejected = (query.state ?? REJECTED).split(',').includes(REJECTED)
       const rejected = countsRejected ? await tallyRejections(calls.rejections, range) : NONE_REJECTED
-      const filled = new Set([...tally.parts.keys(), ...rejected.buckets.keys()])
+      const filled = new Set([...tally.buckets.keys(), ...rejected.buckets.keys()])
       return {
         since: timeOf(sinceMs),
         until: timeOf(untilMs),
@@ -97,17 +98,17 @@ export function createCallRoutes(
         states: tally.states,
         rejected: rejected.codes,
         buckets: [...filled]
-          .sort((one, other) => one - other)
+          .sort((left, right) => left - right)
           .map((bucket) => ({
             at: timeOf(originMs + bucket * bucketMs),
-            states: tally.parts.get(bucket) ?? {},
+            states: tally.buckets.get(bucket) ?? {},
             rejected: rejected.buckets.get(bucket) ?? 0,
           })),
         whole: tally.whole,
       }
     }),
     serveOperation(access, SHOW_CALL, async ({ principal, id: record, query }) => {
-      const call = await findCall(calls, record, tenantWithin(principal))
+      const call = await findCall(calls, record, visibleTenant(principal))
       const look = { record, by: principal.id, atMs: clock.nowMs() }
       const mayRead = access.hasScope(principal, 'calls:read')
       const input = !mayRead ? 'hidden' : query.contents === 'no' ? 'unasked' : await calls.readInput(look)
@@ -120,7 +121,7 @@ export function createCallRoutes(
       return { call: renderDetails({ call, steps, timelines, journal, approval, input }) }
     }),
     serveOperation(access, SETTLE_CALL, async ({ principal, id: record, body: { as, why, value } }) => {
-      const call = await findCall(calls, record, tenantWithin(principal))
+      const call = await findCall(calls, record, visibleTenant(principal))
       if (call.state !== 'ambiguous') throw await notAmbiguous(calls, call)
       if (value !== undefined) await checkValue?.(call.tool, value)
       const valueJson = value === undefined ? undefined : JSON.stringify(value)
@@ -156,16 +157,16 @@ const DEFAULT_SPAN_MS = 30 * 60_000
 
 async function tallyAll(calls: AdminCalls, query: TallyQuery) {
   const states: Partial<Record<CallState, number>> = {}
-  const parts = new Map<number, Partial<Record<CallState, number>>>()
+  const buckets = new Map<number, Partial<Record<CallState, number>>>()
   const whole = await readPages(
     (before) => calls.tally({ ...query, before }),
     ({ state, bucket, calls: count }) => {
-      const part = parts.get(bucket) ?? {}
-      parts.set(bucket, part)
-      for (const tally of [states, part]) tally[state] = (tally[state] ?? 0) + count
+      const inBucket = buckets.get(bucket) ?? {}
+      buckets.set(bucket, inBucket)
+      for (const tally of [states, inBucket]) tally[state] = (tally[state] ?? 0) + count
     },
   )
-  return { states, parts, whole }
+  return { states, buckets, whole }
 }
 
 const NONE_REJECTED = { codes: {}, buckets: new Map<number, number>() }
@@ -181,11 +182,11 @@ function notFound(): ToolError {
   )
 }
 
-/** Only the next server, during recovery, can distinguish a call of a dead server from a running one (rule 8). */
+/** A running call whose process is gone becomes ambiguous only when the next server recovers it (rule 8). */
 async function notAmbiguous(calls: AdminCalls, call?: CallRecord): Promise<ToolError> {
   if (call?.state !== 'running')
     return badRequest(
-      'Only an ambiguous call can be settled, and this call is not ambiguous, or no longer ambiguous.',
+      'Only an ambiguous call can be settled. This call is not ambiguous, or has already been settled.',
     )
   return (await calls.isWriterAlive(call.writer))
     ? badRequest('The call is still running. "collet calls cancel" asks its server to stop it.')
@@ -276,7 +277,7 @@ function renderOutcome(outcome: Outcome): CallOutcome {
   return { ok: false, error: { code, message, can_retry: canRetry, ...more } }
 }
 
-/** Members of an event that only repeat its call and its position. */
+/** Members of an event that a timeline does not repeat: they name the event, its call and its position. */
 const REDUNDANT: ReadonlySet<string> = new Set(['type', 'atMs', 'sequence', 'record', 'call', 'principal'])
 
 function renderTimeline({ record }: CallRecord, timelines: Timelines): readonly TimelineEntry[] {
@@ -287,7 +288,7 @@ function renderTimeline({ record }: CallRecord, timelines: Timelines): readonly 
 }
 
 const EVENTS_AT_ONCE = 1_000
-/** Maximum number of events read from a run, which may have the events of very many calls. */
+/** Maximum number of events read from a run, which may contain very many calls. */
 const MAX_EVENTS = 10_000
 
 /** Events of a call and of its steps, by record. */
@@ -309,5 +310,7 @@ async function timelinesOf(
     after = last.sequence
   }
   const byRecord = Map.groupBy(all, (event) => ('record' in event ? event.record : undefined))
-  return new Map([call, ...steps].map((one) => [one.record, byRecord.get(one.record) ?? ownRunEvents(one)]))
+  return new Map(
+    [call, ...steps].map((each) => [each.record, byRecord.get(each.record) ?? ownRunEvents(each)]),
+  )
 }

@@ -1,5 +1,5 @@
 /**
- * Calls the admin routes in this process without a listener, as an HTTP client would call a server. `collet` uses it where no server
+ * Calls the admin routes in this process without a listener, as an HTTP client would call a server. `collet` uses it if no server
  * runs and this process has the store open. Refusals are thrown, with the messages of the HTTP replies.
  */
 import type { JsonObject, JsonValue } from '#kernel/base/json'

@@ -1,6 +1,6 @@
 /**
- * Checks the grants of a new key: that they exist, that they open something, and that the granting principal has them too. The key
- * routes and the check of a config (`unused-names.ts`, `collet check`) use the same rules.
+ * Checks the grants of a new key: roles, toolsets and tools must exist, each entry should make some tool callable, and the granting
+ * principal must have the same rights. The key routes and the check of a config (`unused-names.ts`, `collet check`) use the same rules.
  */
 import { SERVER_SCOPES } from '#admin-api/operation'
 import type { ApprovalRules } from '#kernel/approval/approvals'
@@ -24,8 +24,8 @@ export interface KnownGrants extends Selectable {
 }
 
 /**
- * Throws for a role, a toolset or a tool that does not exist: it would grant nothing, and its owner would not notice. Returns warnings
- * about entries that may match something later.
+ * Throws for a role, a toolset or a tool that does not exist: it would grant nothing, and the key's owner would not notice. Returns
+ * warnings about entries that may match something later.
  */
 export function checkGrant(grant: KeyGrant, tenant: string, known: KnownGrants): readonly string[] {
   const role = grant.roles.find((name) => !known.roles.has(name))
@@ -43,14 +43,14 @@ export function checkGrant(grant: KeyGrant, tenant: string, known: KnownGrants):
       throw httpFault(400, `${sentence} collet tools lists the names, collet toolsets the toolsets.`)
     warnings.push(sentence)
   }
-  const closed = closedEntries(grant, known.roles, (text) => selectedBy(text, tenant, known)).map(
-    (entry) => `${describeClosed(entry)}: add ${entry.scopes.map((scope) => `--scope ${scope}`).join(' ')}`,
+  const unusable = unusableEntries(grant, known.roles, (text) => selectedBy(text, tenant, known)).map(
+    (entry) => `${describeUnusable(entry)}: add ${entry.scopes.map((scope) => `--scope ${scope}`).join(' ')}`,
   )
-  return [...warnings, ...closed, ...grant.scopes.flatMap((scope) => unusedScope(scope, visible))]
+  return [...warnings, ...unusable, ...grant.scopes.flatMap((scope) => unusedScope(scope, visible))]
 }
 
 /** An entry of an allow-list that selects tools, none of which the key may call. */
-interface ClosedEntry {
+interface UnusableEntry {
   readonly text: string
   /** The scopes that the key lacks for the tool with the fewest missing scopes. */
   readonly scopes: readonly string[]
@@ -65,12 +65,12 @@ export function selectedBy(
   return tools.filter((tool) => isForTenant(tool.policy, tenant) && selectsIn(toolsets, text, tool))
 }
 
-/** Entries of a key's allow-list that open nothing, because the key lacks a scope of every tool that they select. */
-export function closedEntries(
+/** Entries of a key's allow-list that have no effect, because the key lacks a scope of every tool that they select. */
+export function unusableEntries(
   { tools = [], scopes, roles }: KeyGrant,
   table: RoleTable,
   select: (text: string) => readonly KnownTool[],
-): readonly ClosedEntry[] {
+): readonly UnusableEntry[] {
   const held = grantedScopes(table, { scopes, roles })
   return tools.flatMap((text) => {
     let closest: readonly string[] | undefined
@@ -83,7 +83,7 @@ export function closedEntries(
   })
 }
 
-export function describeClosed({ text, scopes }: ClosedEntry): string {
+export function describeUnusable({ text, scopes }: UnusableEntry): string {
   const noun = scopes.length === 1 ? 'scope' : 'scopes'
   return `${text} needs the ${noun} ${scopes.join(', ')}, which this key does not have`
 }
@@ -107,16 +107,16 @@ export function unusedScope(
 /** Throws if a grant exceeds the rights of the granting principal. */
 export function checkBounds(grant: KeyGrant, bounds: Principal, known: KnownGrants | undefined): void {
   const scopes = grantedScopes(known?.roles ?? NO_ROLES, grant)
-  const over = scopes.find((scope) => !coversScope(bounds.scopes, scope))
-  if (over !== undefined)
-    throw fault('not_authorized', `You cannot grant the scope ${over}, because you do not have it.`)
+  const excess = scopes.find((scope) => !coversScope(bounds.scopes, scope))
+  if (excess !== undefined)
+    throw fault('not_authorized', `You cannot grant the scope ${excess}, because you do not have it.`)
   for (const held of allowLists(bounds)) {
     if (grant.tools?.every((text) => isAmong(text, held, bounds.tenant, known)) !== true)
       throw fault('not_authorized', 'You can grant only the tools that your own key is limited to.')
   }
 }
 
-/** Whether `held` opens everything that `text` opens. A pattern must be in `held` literally, because later tools may match it too. */
+/** Whether `held` selects every tool that `text` selects. A pattern must be in `held` literally, because later tools may match it too. */
 function isAmong(
   text: string,
   held: readonly string[],

@@ -1,5 +1,5 @@
 /**
- * The store's API keys over HTTP: listed, created, rotated and revoked, and principals ended. The server and `collet keys` serve the same
+ * Lists, creates, rotates and revokes the store's API keys over HTTP, and ends principals. The server and `collet keys` serve the same
  * routes. A credential grants and revokes only rights that it has itself, in its own tenant (rule 3); the operator may do everything in
  * every tenant.
  */
@@ -19,7 +19,7 @@ import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import type { Store } from '#store/collet-store'
 import type { KeyGrant, KeyOwner, KeyRecord } from '#store/keys'
-import { isOperator, type OperatorAccess, tenantFor, tenantWithin } from './access.ts'
+import { isOperator, type OperatorAccess, tenantFor, visibleTenant } from './access.ts'
 import { badRequest, readAs, serveOperation, timeOf } from './admin-route.ts'
 import { checkBounds, checkGrant, type KnownGrants } from './key-grants.ts'
 
@@ -68,12 +68,12 @@ export function createKeyRoutes(access: OperatorAccess, options: KeyRoutesOption
     const { calls } = await store.list({ principal: ANONYMOUS.id, sinceMs, limit: MAX_COUNTED })
     const more = calls.length === MAX_COUNTED ? ' or more' : ''
     const count = `${calls.length} ${calls.length === 1 ? 'call' : 'calls'}${more}`
-    return `From now on every caller needs a key. Until now callers without one were "anonymous" (${count} today). Secrets stored for it remain, visible only to the operator: collet secrets list. A store that has had a key never again accepts callers without one; to undo this, start the server on another store (--store).`
+    return `From now on every caller needs a key. Until now callers without one were "anonymous" (${count} today). Secrets stored for this principal remain, visible only to the operator: collet secrets list. A store that has had a key never again accepts callers without one; to undo this, start the server on another store (--store).`
   }
 
   return [
     serveOperation(access, LIST_KEYS, async ({ principal }) => {
-      const tenant = tenantWithin(principal)
+      const tenant = visibleTenant(principal)
       const isVisible = (key: { readonly tenant: string }) => tenant === undefined || key.tenant === tenant
       return {
         keys: (await keys.listKeys(defined({ limit: MAX_LISTED, tenant }))).map(renderKey),
@@ -95,7 +95,7 @@ export function createKeyRoutes(access: OperatorAccess, options: KeyRoutesOption
       const known = options.known?.()
       const warnings = known === undefined ? [] : checkGrant(grant, owner.tenant, known)
       checkHeld(grant, actor)
-      // A second key of a configured principal would open its calls and its vault to the creator of that key (rule 3).
+      // The creator of a second key could use it to read the calls of the configured principal and to use its vault (rule 3).
       if (options.isConfigured?.(owner) === true)
         throw badRequest(
           `The principal "${owner.name}" has its keys in the configuration. Choose another name.`,
@@ -176,14 +176,14 @@ function noSuchPrincipal(): ToolError {
   return httpFault(404, 'There is no principal with this name that has keys here.')
 }
 
-/** Names of principals are never used again (rule 3). */
+/** The name of a principal is never reused (rule 3). */
 function endedFault({ name }: KeyOwner): ToolError {
   return badRequest(
     `The principal "${name}" has been ended, and names are never used again. Choose another name.`,
   )
 }
 
-/** A selector that cannot match would open nothing, and its owner would not notice (OWP-57). */
+/** A selector that cannot match would grant nothing, and the key's owner would not notice (OWP-57). */
 const SELECTOR = z.string().refine((text) => readSelector(text) !== undefined, {
   error: `is neither a tool name nor a pattern. ${FORMS}`,
 })

@@ -1,6 +1,6 @@
 /**
- * Pinned definitions of imported tools over HTTP: listed, compared, accepted and rejected. Sources serve every tenant, so the operator
- * of a single tenant does not decide about them. A decision can name the hash of the reviewed change, and then applies to no other change.
+ * Lists, compares, accepts and rejects pinned definitions of imported tools over HTTP. Sources serve every tenant, so the operator of a
+ * single tenant cannot decide about them. A decision can name the hash of the reviewed change, and then applies to no other change.
  */
 import {
   ACCEPT_PIN,

@@ -78,6 +78,7 @@ export function openAdmin(host: ServerHost): ServerPart {
     }),
     ...createToolRoutes(access, {
       registry,
+      search: services.search,
       clock,
       store,
       pins,
@@ -168,7 +169,7 @@ function documentRoute(): ServerRoute {
   }
 }
 
-/** Returns nothing unless the server is for this machine, whose MCP clients' files it can read. */
+/** Finds MCP clients on this machine that bypass the server. Empty unless the server is local, because only then are these its clients. */
 function bypassesOf(
   { server, folder, variables }: Settings,
   publicUrl: string,

@@ -1,6 +1,7 @@
 /**
- * Credentials in the vault, and the providers at which people grant access before an agent asks for it. The vault is write-only: a value
- * goes in and never comes out. A caller's credential writes only to its own tenant; it connects its own principal, and others only with the scope `admin:secrets`.
+ * Serves the credentials in the vault, and the providers at which people grant access before an agent asks for it. The vault is
+ * write-only: no route returns a value. A caller can write only to its own tenant, and connects only its own principal unless it has the
+ * scope `admin:secrets`.
  */
 import { randomBytes } from 'node:crypto'
 import type { BodyOf } from '#admin-api/operation'
@@ -29,7 +30,7 @@ import { explainObstacle } from '#stages/credentials/consent-obstacles'
 import { packToken, unpackToken, userDigest } from '#stages/credentials/credentials'
 import type { Store } from '#store/collet-store'
 import type { VaultFacts } from '#store/vault'
-import { isOperator, type OperatorAccess, tenantFor, tenantWithin } from './access.ts'
+import { isOperator, type OperatorAccess, tenantFor, visibleTenant } from './access.ts'
 import { badRequest, serveOperation, timeOf } from './admin-route.ts'
 
 interface SecretsRoutesOptions {
@@ -50,7 +51,7 @@ export function createSecretsRoutes(
 ): readonly ServerRoute[] {
   return [
     serveOperation(access, LIST_SECRETS, async ({ principal }) => {
-      const tenant = tenantWithin(principal)
+      const tenant = visibleTenant(principal)
       const found = await store.vault.list(defined({ limit: MAX_LISTED, tenant }))
       return { secrets: found.map(renderCredential) }
     }),
@@ -74,10 +75,10 @@ export function createSecretsRoutes(
     }),
     serveOperation(access, REMOVE_SECRET, async ({ principal, id: ref }) => {
       const facts = await store.vault.findByRef(ref)
-      const tenant = tenantWithin(principal)
+      const tenant = visibleTenant(principal)
       if (facts !== undefined && facts.tenant === (tenant ?? facts.tenant)) {
         const token = await tokenToRevoke(store, facts)
-        // The vault is changed first: even if the provider does not answer, the credential must not stay usable there.
+        // The credential is removed first: it must not stay in the vault if the provider does not answer.
         if (await store.vault.remove(facts, principal.id, clock.nowMs()))
           return { ref, revoked: token !== undefined && (await broker.revoke(facts.provider, token)) }
       }
@@ -170,7 +171,7 @@ export function createProviderRoutes(
   const { broker, clock, store, publicUrl } = options
   return [
     serveOperation(access, LIST_PROVIDERS, async ({ principal }) => {
-      const held = await store.vault.list(defined({ limit: MAX_LISTED, tenant: tenantWithin(principal) }))
+      const held = await store.vault.list(defined({ limit: MAX_LISTED, tenant: visibleTenant(principal) }))
       const seesAll = access.hasScope(principal, 'admin:secrets')
       const isVisible = ({ kind, principal: owner, user }: VaultFacts) =>
         kind === 'token' && (seesAll || (owner === principal.id && user === ''))
@@ -194,8 +195,8 @@ export function createProviderRoutes(
       const scopes = body.scopes ?? scopesFor(id, settings, options.tools())
       const obstacle = broker.obstacle(id, scopes)
       if (obstacle !== undefined) {
-        const asked = { provider: id, scopes, principal: owner }
-        const { reason, operator = '' } = explainObstacle(obstacle, asked)
+        const request = { provider: id, scopes, principal: owner }
+        const { reason, operator = '' } = explainObstacle(obstacle, request)
         throw fault('not_authorized', `${reason} ${operator}`)
       }
       const atMs = clock.nowMs()
@@ -213,7 +214,7 @@ export function createProviderRoutes(
     }),
   ]
 
-  /** The principal that is connected: the named one, the sender, or for the operator the local caller without a credential. */
+  /** The principal to connect: the one in the body, else the sender; if the operator sends it, the local caller without a credential. */
   function ownerOf(
     { principal: named }: NonNullable<BodyOf<typeof CONNECT_PROVIDER>>,
     sender: Principal,

@@ -1,6 +1,6 @@
 /**
- * Sources of imported tools over HTTP: listed, added, changed, read again, checked and removed (rule 29). The server and `collet import`
- * serve the same routes. Options are never shown, because they may contain secrets.
+ * Lists, adds, changes, refreshes, checks and removes sources of imported tools over HTTP (rule 29). The server and `collet import` both
+ * serve these routes. Only options that cannot be secrets are shown (`describeOptions`).
  */
 import {
   ADD_SOURCE,
@@ -24,7 +24,7 @@ import { type Bypass, upstreamIn } from '#server/import/bypass'
 import { checkSource } from '#server/import/check-source'
 import { probeReply } from '#server/import/source-probe'
 import { type FoundOptions, type OpenSources, overridesOf } from '#server/sources'
-import { idleOverrides } from '#sources/kit/overrides'
+import { ineffectiveOverrides } from '#sources/kit/overrides'
 import { shownAddress, shownCommand } from '#sources/kit/source-facts'
 import type { Sources, SourceView } from '#sources/kit/sources'
 import { SOURCE_OPTIONS, type SourceOptions } from '#sources/source-types'
@@ -71,7 +71,7 @@ export function createSourceRoutes(
     }
     return result
   }
-  const served: ServerRoute[] = [
+  const routes: ServerRoute[] = [
     serveOperation(access, LIST_SOURCES, async () => {
       const listed = list()
       return { sources: listed, around: bypassesOf(listed.map(({ key }) => key)) }
@@ -82,7 +82,7 @@ export function createSourceRoutes(
         throw badRequest(`"${key}" is a source in the configuration, which takes precedence.`)
       if ((await put({ key, options, replace, addedBy: principal.id })) === 'exists')
         throw badRequest(
-          `There is a source "${key}" already. Choose another key, or replace it: "replace": true, or collet import --replace.`,
+          `A source "${key}" already exists. Choose another key, or replace it: "replace": true, or collet import --replace.`,
         )
       return replyFor(key)
     }),
@@ -109,14 +109,14 @@ export function createSourceRoutes(
       const options = changedOptions(known.options, changes)
       if (upstreamOf(options) !== upstreamOf(known.options))
         throw badRequest(
-          'This would make it another upstream: of the options that identify an upstream, only the values of credentials can be changed. To replace this source, import the other upstream with collet import --replace.',
+          'This would connect the source to another upstream: of the options that identify an upstream, only the values of credentials can be changed. To replace this source, import the other upstream with collet import --replace.',
         )
       const parsed = readOptions(options)
       await refuseUnknown(key, { changes, before: known.options, after: parsed })
       await put({ key, options, replace: true, addedBy: principal.id })
       const { source } = replyFor(key)
-      const idle = idleOverrides(overridesOf(key, parsed, NO_RULES), await namesOf(key))
-      return { key, source, warnings: source?.warnings ?? idle.map(({ text }) => text) }
+      const ineffective = ineffectiveOverrides(overridesOf(key, parsed, NO_RULES), await namesOf(key))
+      return { key, source, warnings: source?.warnings ?? ineffective.map(({ text }) => text) }
     }),
     serveOperation(access, REMOVE_SOURCE, async ({ id: key, principal }) => {
       if (isConfigured(key)) throw badRequest(`"${key}" is a source in the configuration: remove it there.`)
@@ -130,7 +130,7 @@ export function createSourceRoutes(
       return replyFor(key)
     }),
   ]
-  return probes === undefined ? served : [...served, ...probeRoutes(probes)]
+  return probes === undefined ? routes : [...routes, ...probeRoutes(probes)]
 
   /** Entries of MCP clients on this machine that reach this server's sources directly. */
   function bypassesOf(keys: readonly string[]): SourceList['around'] {
@@ -170,7 +170,7 @@ export function createSourceRoutes(
     return { native, tools: [], isRead: read !== undefined }
   }
 
-  /** A misspelled name in a change would protect nothing, or take the source offline. */
+  /** Refuses unknown names of tools: a misspelled name would protect nothing, or take the source offline. */
   async function refuseUnknown(
     key: string,
     { changes, before, after }: { changes: JsonObject; before: JsonObject; after: SourceOptions },
@@ -178,12 +178,12 @@ export function createSourceRoutes(
     const known = await namesOf(key)
     if (known.native.size === 0) return
     const named = namesIn(changes)
-    const idle = idleOverrides(overridesOf(key, after, NO_RULES), { ...known, isRead: true })
-    const unknown = idle.find(
+    const ineffective = ineffectiveOverrides(overridesOf(key, after, NO_RULES), { ...known, isRead: true })
+    const unknown = ineffective.find(
       ({ name, isPattern }) => named.has(name) && !isPattern && (known.isRead || !mayBeLeftOut(name, before)),
     )
     if (unknown !== undefined)
-      throw badRequest(`${key} has no tool "${unknown.name}".${unknown.meant} Nothing was changed.`)
+      throw badRequest(`${key} has no tool "${unknown.name}".${unknown.suggestion} Nothing was changed.`)
   }
 }
 
@@ -210,7 +210,7 @@ const UPSTREAM_OPTIONS = ['type', 'command', 'args', 'cwd', 'file', 'document', 
 const QUERY_SECRET = /key|token|secret|password|auth|sig/i
 
 /**
- * Identifies an upstream. Only the names of credentials count, so that a renewed credential does not make it another upstream; two accounts at
+ * Identifies an upstream. Values of credentials do not count, so a renewed credential does not make it another upstream; two accounts at
  * one upstream are two sources only if an operator gives them two keys.
  */
 function upstreamOf(options: JsonObject): string {

@@ -15,12 +15,12 @@ import type { Store } from '#store/collet-store'
 import type { VaultFacts } from '#store/vault'
 import { isOperator } from './access.ts'
 
-/** One requirement, shared by all tools that have an equal one. */
+/** One requirement; tools with equal requirements share it. */
 export interface ToolNeed extends Pick<ListedRequirement, 'kind' | 'id' | 'scopes'> {
   /** Whether the tool is called for a user, whose own credential is then used (rule 24). */
   readonly ofUser: boolean
   /** Whether the caller's credential must prove the user id. */
-  readonly isProven: boolean
+  readonly mustProve: boolean
 }
 
 /** `withScopes` includes required scopes, for operators, who see tools without holding their scopes. */
@@ -29,10 +29,10 @@ export function toolNeeds(
   { withScopes }: { readonly withScopes: boolean },
 ): readonly ToolNeed[] {
   const { authorization, secrets, userId } = needsOf(tool)
-  const userTerms = { ofUser: userId !== false, isProven: userId === true }
+  const userTerms = { ofUser: userId !== false, mustProve: userId === true }
   const need = (kind: ToolNeed['kind'], id: string, scopes: readonly string[] = []): ToolNeed =>
     kind === 'scope'
-      ? { kind, id, scopes, ofUser: false, isProven: false }
+      ? { kind, id, scopes, ofUser: false, mustProve: false }
       : { kind, id, scopes, ...userTerms }
   return [
     ...authorization.map(({ id, scopes }) => need('oauth', id, scopes)),
@@ -44,7 +44,7 @@ export function toolNeeds(
 
 const MAX_LISTED = 10_000
 
-/** The caller whose credentials a viewer sees: the viewer; for an operator, the caller without a credential if there is one. */
+/** The caller whose credentials a viewer sees: the viewer itself, or for the operator the caller without a credential, if there is one. */
 export function callerSeenBy(viewer: Principal, openCaller: Principal | undefined): Principal {
   return isOperator(viewer) ? (openCaller ?? viewer) : viewer
 }
@@ -56,8 +56,8 @@ export async function readNeedStates(
   canHold: CanHold,
 ) {
   const credentials = store === undefined ? NO_CREDENTIALS : await credentialsOf(store, caller)
-  return ({ kind, id, scopes, ofUser, isProven }: ToolNeed): ListedRequirement['state'] => {
-    if (kind === 'user') return userState(caller, isProven)
+  return ({ kind, id, scopes, ofUser, mustProve }: ToolNeed): ListedRequirement['state'] => {
+    if (kind === 'user') return userState(caller, mustProve)
     if (kind === 'scope') return canHold(id) ? 'met' : 'missing'
     const held = ofUser ? credentials.ofUser : credentials.own
     if (held === undefined) return 'per_user'
@@ -98,15 +98,15 @@ async function credentialsOf(
   }
 }
 
-/** The operator of a server with keys makes no calls, and whether a credential proves the user depends on the caller. */
-function userState(caller: Principal, isProven: boolean): ListedRequirement['state'] {
-  if (isProven && isOperator(caller)) return 'per_user'
-  return !isProven || canProveUsers(caller) ? 'met' : 'missing'
+/** The operator of a server with keys makes no calls: whether a credential proves the user then depends on each caller. */
+function userState(caller: Principal, mustProve: boolean): ListedRequirement['state'] {
+  if (mustProve && isOperator(caller)) return 'per_user'
+  return !mustProve || canProveUsers(caller) ? 'met' : 'missing'
 }
 
 /**
- * How a need is met. `key`: by a key with the scope. `consent`: a person grants it on a page that the first call names. `vault`: an operator
- * stores it. `call`: the caller sends it.
+ * How a need is met. `key`: by a key with the scope. `consent`: a person grants access on a page that the first call names. `vault`: an
+ * operator stores a credential. `call`: the caller sends it with the call.
  */
 export function howToConnect(
   need: ToolNeed,
@@ -130,10 +130,11 @@ export function howToConnect(
       command: null,
       says: `Call the tool: the answer has a link to ${id}, where a person grants access.`,
     }
-  const asked = { provider: id, scopes, principal: caller.id }
-  const { reason, operator = '' } = found === undefined ? {} : explainObstacle(found, asked)
+  const request = { provider: id, scopes, principal: caller.id }
+  const { reason, operator = '' } = found === undefined ? {} : explainObstacle(found, request)
   const because = reason === undefined ? '' : `${reason} ${operator} `
-  if (!hasVault) return { how: 'call', command: null, says: `${because}Or send it with each call.` }
+  if (!hasVault)
+    return { how: 'call', command: null, says: `${because}Or send the credential with each call.` }
   const commandParts = [
     'collet secrets set',
     id,
@@ -144,12 +145,12 @@ export function howToConnect(
   return {
     how: 'vault',
     command: commandParts.join(' '),
-    says: `${because}An operator stores it in the vault, or the caller sends it with each call.`,
+    says: `${because}An operator stores the credential in the vault, or the caller sends it with each call.`,
   }
 }
 
-function howToNameUser({ isProven }: ToolNeed, caller: Principal): string {
-  if (!isProven || canProveUsers(caller)) return 'Send the id of the user with the call.'
+function howToNameUser({ mustProve }: ToolNeed, caller: Principal): string {
+  if (!mustProve || canProveUsers(caller)) return 'Send the id of the user with the call.'
   const otherwise =
     "Call with the user's own token, or name the user with a credential that has the scope users:assert."
   return caller.id === ANONYMOUS.id

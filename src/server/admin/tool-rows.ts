@@ -1,6 +1,6 @@
 /**
- * Makes the compact list of tools, `ToolListing`. Callers that share a catalog and see the same toolsets share its rows, which are built
- * once; facts that change independently (sources, credentials, held changes) are in small tables beside the rows.
+ * Builds the compact list of tools, `ToolListing`. Callers that share a catalog and see the same toolsets share its rows, which are built
+ * once; facts that change independently (sources, credentials, changes that wait for a decision) are in small tables beside the rows.
  */
 import { type ApprovalRules, rulesFor } from '#kernel/approval/approvals'
 import { BoundedMap } from '#kernel/base/bounded-map'
@@ -20,6 +20,7 @@ import {
   type Toolsets,
 } from '#kernel/tool/toolsets'
 import { type PreparedBytes, PreparedViews } from '#protocols/prepared'
+import { DEPRECATED, firstSentence } from '#search/tool-document'
 import type { CanHold } from '#server/scope-holders'
 import type { PinView } from '#sources/kit/pin-view'
 import type { Pins } from '#sources/kit/pins'
@@ -33,7 +34,7 @@ import { callerSeenBy, readNeedStates, type ToolNeed, toolNeeds } from './tool-n
 export interface ListingParts {
   readonly registry: Pick<LiveRegistry, 'toolsets'>
   approvals(): ApprovalRules
-  /** Absent where no source is open. */
+  /** Absent if no source is open. */
   sources?(): readonly SourceView[]
   readonly pins?: Pick<Pins, 'waiting'> | undefined
   readonly store?: Pick<Store, 'vault' | 'digest'> | undefined
@@ -52,7 +53,7 @@ export interface Viewer {
   readonly seesCalls: boolean
 }
 
-/** Maximum number of prepared answers cached for a catalog, whose callers differ in the credentials that they have. */
+/** Maximum number of prepared answers cached for a catalog; they differ by the credentials that its callers have. */
 const MAX_VIEWS = 4
 
 export class ToolListings {
@@ -68,7 +69,7 @@ export class ToolListings {
   async of(viewer: Viewer): Promise<PreparedBytes> {
     const rows = await this.#rowsOf(viewer)
     const facts = JSON.stringify(await this.#factsOf(viewer, rows))
-    const view = `${rows.no} ${facts}`
+    const view = `${rows.version} ${facts}`
     return this.#views.get(viewer.catalog, view, () => `{"tools":[${rows.json}],${facts.slice(1)}`)
   }
 
@@ -126,7 +127,7 @@ export function listedSource(
   return { type, state, since: timeOf(sinceMs), reason: (seesReasons ? reason : undefined) ?? null }
 }
 
-/** A change that was not accepted, as callers of the tool see it; its text is for operators. */
+/** A change that was not accepted, as callers of the tool see it; only operators see what has changed. */
 export function listedChange({ state, waiting }: PinView): ListedChange | undefined {
   if (waiting === undefined) return undefined
   return {
@@ -147,7 +148,7 @@ export function shownToolsets({ tools, toolsets }: Principal, all: Toolsets): To
   )
 }
 
-/** Whether a rule decides for each call of the tool if it needs approval. */
+/** Whether a rule decides separately for each call of the tool if it needs approval. */
 export function hasApprovalRule(tool: Tool, { when, whenPerTool }: ApprovalRules): boolean {
   if (tool.policy.approval !== 'conditional') return false
   return when !== undefined || (whenPerTool.size > 0 && rulesFor(whenPerTool, tool).length > 0)
@@ -159,8 +160,8 @@ interface CachedRows {
 }
 
 interface Rows {
-  /** Number of this version of the rows; rows for other rules have another number. */
-  readonly no: number
+  /** A new number for each build of rows. */
+  readonly version: number
   /** JSON of the rows, joined with commas. */
   readonly json: string
   /** Ids of rows by the names of their pins. */
@@ -176,7 +177,7 @@ interface RowParts {
   readonly showsTenants: boolean
 }
 
-async function makeRows(no: number, catalog: Catalog, parts: RowParts): Promise<Rows> {
+async function makeRows(version: number, catalog: Catalog, parts: RowParts): Promise<Rows> {
   const yielder = new EventLoopYielder()
   const needs = new Map<string, { readonly at: number; readonly need: ToolNeed }>()
   const indexOfNeed = (need: ToolNeed): number => {
@@ -196,14 +197,15 @@ async function makeRows(no: number, catalog: Catalog, parts: RowParts): Promise<
     if (tool === undefined) continue
     const row: ListedTool = {
       ...rowOf(tool, parts),
-      versions: versions.length > 1 ? versions.map((one) => one.parts.version) : undefined,
+      versions: versions.length > 1 ? versions.map((each) => each.parts.version) : undefined,
       needs: omitIfEmpty(toolNeeds(tool, { withScopes: parts.showsTenants }).map(indexOfNeed)),
     }
     texts.push(JSON.stringify(row))
     for (const { keptFrom } of versions) pins.set(keptFrom?.pin ?? base, base)
     toolkits.add(sourceToolkit(tool))
   }
-  return { no, json: texts.join(','), pins, toolkits, needs: [...needs.values()].map(({ need }) => need) }
+  const found = [...needs.values()].map(({ need }) => need)
+  return { version, json: texts.join(','), pins, toolkits, needs: found }
 }
 
 function rowOf(tool: Tool, { rules, toolsets, showsTenants }: RowParts): ListedTool {
@@ -226,22 +228,9 @@ function rowOf(tool: Tool, { rules, toolsets, showsTenants }: RowParts): ListedT
   }
 }
 
-/** Empty lists are left out of the answer: there are thousands of rows. */
+/** Leaves empty lists out of the answer, which may have thousands of rows. */
 function omitIfEmpty<Item>(items: readonly Item[]): readonly Item[] | undefined {
   return items.length === 0 ? undefined : items
-}
-
-/** Matches the beginning of descriptions of deprecated OpenAPI operations. */
-const DEPRECATED = /^deprecated\b[.:]?\s*/i
-const MAX_SENTENCE_LENGTH = 160
-
-function firstSentence(description: string): string {
-  const [line = ''] = description.trim().replace(DEPRECATED, '').split('\n', 1)
-  const end = line.search(/[.!?](?=\s+[\p{Lu}\p{N}"'`(])/u)
-  const sentence = end === -1 ? line.trim() : line.slice(0, end + 1)
-  return sentence.length <= MAX_SENTENCE_LENGTH
-    ? sentence
-    : `${sentence.slice(0, MAX_SENTENCE_LENGTH - 1).toWellFormed()}…`
 }
 
 /** Maximum number of parameter names in a row, for search. */

@@ -1,6 +1,6 @@
 /**
- * One tool as its page shows it: schemas, policy, needs, names in each protocol, pinned and seen definitions, and its form for models.
- * The viewer's rights determine what is shown of sources, pins and calls.
+ * Renders one tool for its page: schemas, policy, needs, names in each protocol, the pinned definition, the definitions that calls ran on,
+ * and the formats of model vendors. The viewer's rights determine what is shown of sources, pins and calls.
  */
 import type { ToolDetails } from '#admin-api/tools'
 import { termsFor } from '#kernel/approval/approvals'
@@ -18,7 +18,7 @@ import type { Pins } from '#sources/kit/pins'
 import { toolkitOf } from '#sources/kit/project'
 import type { BudgetRule } from '#stages/limits/budgets'
 import type { Store } from '#store/collet-store'
-import { isOperator, tenantWithin } from './access.ts'
+import { isOperator, visibleTenant } from './access.ts'
 import { timeOf } from './admin-route.ts'
 import { renderPinDiff } from './pins.ts'
 import { callerSeenBy, howToConnect, readNeedStates, toolNeeds } from './tool-needs.ts'
@@ -43,7 +43,7 @@ export interface ToolViewOptions extends ListingParts {
   obstacle: TokenBroker['obstacle']
 }
 
-/** Number of latest calls that are read for the definitions that they ran on. */
+/** Number of recent calls whose definitions are shown. */
 const MAX_CALLS_READ = 100
 
 export async function describeTool(
@@ -59,7 +59,7 @@ export async function describeTool(
   const stateOf = await readNeedStates(store, caller, await options.scopeHolders())
   const source = sources?.().find(({ key }) => toolkitOf(key) === sourceToolkit(tool))
   const pin = await pins?.diff(tool.keptFrom?.pin ?? parts.base)
-  const callQuery = { tool: parts.base, limit: MAX_CALLS_READ, tenant: tenantWithin(principal) }
+  const callQuery = { tool: parts.base, limit: MAX_CALLS_READ, tenant: visibleTenant(principal) }
   const latest = seesCalls ? await store?.list(callQuery) : undefined
   return {
     id: tool.id,

@@ -1,13 +1,14 @@
 /**
- * The tools that a caller may see, for every caller, and toolsets with the keys that have them, for operators: the console shows them,
- * `collet tools` and `collet toolsets` list them. A tool that protocols hide from a caller is hidden here too (rule 2); the operator sees
- * those of every tenant.
+ * Serves every caller the tools that it may see, and operators the toolsets with the keys that have them. The console, `collet tools` and
+ * `collet toolsets` show them. A tool that protocols hide from a caller is hidden here too (rule 2); the operator sees the tools of every
+ * tenant.
  */
 import {
   COUNT_TOOLS,
   LIST_ALL_TOOLS,
   LIST_TOOLSETS,
   READ_TOOL_USAGE,
+  SEARCH_TOOLS,
   SHOW_TOOL,
   type Toolset,
   type ToolUsage,
@@ -22,14 +23,16 @@ import type { Catalog } from '#kernel/tool/catalog'
 import { sharedNameHint } from '#kernel/tool/shared-names'
 import { isForTenant, type Tool } from '#kernel/tool/tool'
 import { allowLists, isInToolset, selectsIn, TOOLSET_PREFIX, type Toolsets } from '#kernel/tool/toolsets'
-import { replyPrepared } from '#protocols/prepared'
+import { readLimit, replyPrepared } from '#protocols/prepared'
+import { firstSentence } from '#search/tool-document'
+import { DEFAULT_FOUND, MAX_FOUND, type ToolSearch } from '#search/tool-search'
 import type { ServerRoute } from '#server/http/router'
 import type { KnownTool } from '#server/known-tools'
 import { enterToolset } from '#server/toolsets'
 import type { Store } from '#store/collet-store'
 import type { KeyStore } from '#store/keys'
 import type { UsageQuery, UsageRow } from '#store/operator-views'
-import { isOperator, type OperatorAccess, tenantWithin } from './access.ts'
+import { isOperator, type OperatorAccess, visibleTenant } from './access.ts'
 import { serveOperation, serveReply, timeOf } from './admin-route.ts'
 import { parseTime } from './call-filter.ts'
 import { ToolListings, type Viewer } from './tool-rows.ts'
@@ -38,6 +41,7 @@ import { isError, quantile, readPages, roundedMs } from './usage.ts'
 
 interface ToolRoutesOptions extends ToolViewOptions {
   readonly clock: Clock
+  readonly search: ToolSearch
   readonly store?: Pick<Store, 'vault' | 'digest' | 'list' | 'usage'> | undefined
   /** Called for every request for a tool that the principal may not see (rule 30a). */
   onUnknownTool?(principal: Principal, name: string): void
@@ -52,12 +56,16 @@ const PRIVATE = {
 export function createToolRoutes(access: OperatorAccess, options: ToolRoutesOptions): readonly ServerRoute[] {
   const { registry, onUnknownTool } = options
   const listings = new ToolListings(options)
-  const viewerOf = (caller: Principal, toolset: string | undefined): Viewer => {
+  /** An operator sees the tools of every tenant. */
+  const callerWithin = (caller: Principal, toolset: string | undefined): Principal => {
     const within = toolset === undefined ? caller : enterToolset(registry, caller, toolset)
+    return isOperator(caller) ? { ...within, seesEveryTenant: true } : within
+  }
+  const viewerOf = (caller: Principal, toolset: string | undefined): Viewer => {
     const mayManageServer = isOperator(caller) || caller.tenant === DEFAULT_TENANT
     return {
       principal: caller,
-      catalog: registry.catalogFor(isOperator(caller) ? { ...within, seesEveryTenant: true } : within),
+      catalog: registry.catalogFor(callerWithin(caller, toolset)),
       seesReasons: mayManageServer && access.hasScope(caller, 'admin:sources'),
       seesPins: mayManageServer && access.hasScope(caller, 'admin:pins'),
       seesCalls: access.hasScope(caller, 'admin:calls'),
@@ -77,6 +85,18 @@ export function createToolRoutes(access: OperatorAccess, options: ToolRoutesOpti
     serveOperation(access, COUNT_TOOLS, async ({ principal, query }) => ({
       count: viewerOf(principal, query.toolset).catalog.bases().length,
     })),
+    serveOperation(access, SEARCH_TOOLS, async ({ principal, query }) => {
+      const within = callerWithin(principal, query.toolset)
+      const limit = readLimit(new URLSearchParams(defined({ limit: query.limit })), DEFAULT_FOUND, MAX_FOUND)
+      const { found, families } = await options.search.find(within, query.q, limit)
+      return {
+        found: found.map(({ tool, unavailable }) => ({
+          ...{ id: tool.parts.base, name: tool.name, description: firstSentence(tool.description) },
+          unavailable: unavailable ?? null,
+        })),
+        families: families.map(({ name, count, examples }) => ({ name, count, examples: [...examples] })),
+      }
+    }),
     serveReply(access, LIST_ALL_TOOLS, async ({ principal, query, http }) =>
       replyPrepared(http, await listings.of(viewerOf(principal, query.toolset)), PRIVATE),
     ),
@@ -86,11 +106,12 @@ export function createToolRoutes(access: OperatorAccess, options: ToolRoutesOpti
     }),
     serveOperation(access, READ_TOOL_USAGE, async ({ principal, id, query }) => {
       const tool = findTool(id, viewerOf(principal, query.toolset), query.version)
-      const asked = {
+      const selection = {
         tool: query.version === undefined ? tool.parts.base : tool.id,
-        tenant: tenantWithin(principal),
+        tenant: visibleTenant(principal),
       }
-      return { usage: { tool: tool.parts.base, ...(await usageOf(asked, parseTime(query.since), options)) } }
+      const usage = await usageOf(selection, parseTime(query.since), options)
+      return { usage: { tool: tool.parts.base, ...usage } }
     }),
   ]
 }
@@ -98,7 +119,7 @@ export function createToolRoutes(access: OperatorAccess, options: ToolRoutesOpti
 function notFound(name: string, catalog: Catalog): string {
   const [base = ''] = name.split('@', 1)
   const versions = catalog.versionsOf(base).map(({ parts }) => parts.version)
-  if (versions.length > 0) return `${base} has no version of that number. It has ${versions.join(', ')}.`
+  if (versions.length > 0) return `${base} does not have this version. It has ${versions.join(', ')}.`
   const shared = sharedNameHint(base, catalog.tools)
   if (shared !== undefined) return `There is no tool "${name}" here. ${shared}`
   return `There is no tool "${name}" here.${didYouMean(name, catalog.bases()) || ' "collet tools" and GET /admin/tools list them.'}`
@@ -110,11 +131,11 @@ const DEFAULT_HOURS = 24
 const MAX_BUCKETS = 168
 
 /**
- * Counts the calls of one tool hour by hour, and in wider steps if there would be more than a week of hours. Calls are read newest first;
- * those beyond the bound are missing from the oldest steps, and `whole` is false.
+ * Counts the calls of one tool hour by hour, or in wider steps if the span is longer than a week. Calls are read newest first; if there
+ * are too many, the oldest are not counted and `whole` is false.
  */
 async function usageOf(
-  asked: Pick<UsageQuery, 'tool' | 'tenant'>,
+  selection: Pick<UsageQuery, 'tool' | 'tenant'>,
   sinceMs: number | undefined,
   { store, clock }: ToolRoutesOptions,
 ): Promise<Omit<ToolUsage, 'tool'>> {
@@ -139,12 +160,12 @@ async function usageOf(
     for (const counts of [durations, bucket.durations])
       counts.set(rounded, (counts.get(rounded) ?? 0) + calls)
   }
-  const span = { ...asked, sinceMs: fromMs, untilMs: nowMs, bucketMs: stepMs }
+  const span = { ...selection, sinceMs: fromMs, untilMs: nowMs, bucketMs: stepMs }
   const whole = store === undefined || (await readPages((before) => store.usage({ ...span, before }), add))
-  const buckets = counted.map(({ durations: within, ...counts }, nth) => ({
-    at: timeOf(fromMs + nth * stepMs),
+  const buckets = counted.map(({ durations: inBucket, ...counts }, index) => ({
+    at: timeOf(fromMs + index * stepMs),
     ...counts,
-    ...quantiles(within),
+    ...quantiles(inBucket),
   }))
   const sum = (member: 'calls' | 'errors'): number =>
     buckets.reduce((total, bucket) => total + bucket[member], 0)
@@ -214,11 +235,11 @@ export function listToolsets(
   )
   return [...toolsets].flatMap(([name, toolset]) => {
     const inside = seen.filter((tool) => isInToolset(toolset, tool))
-    // A limited viewer does not see a toolset that it was not given, or that has none of its tools (rule 2).
+    // A limited viewer sees only the toolsets that it was granted or, without such grants, those with a tool that it sees (rule 2).
     const named = bounds.flat().filter((text) => text.startsWith(TOOLSET_PREFIX))
-    const isGiven = named.length === 0 ? inside.length > 0 : named.includes(TOOLSET_PREFIX + name)
-    if (bounds.length > 0 && !isGiven) return []
-    const given = holders.filter((key) => key.tools?.includes(TOOLSET_PREFIX + name) === true)
+    const isVisible = named.length === 0 ? inside.length > 0 : named.includes(TOOLSET_PREFIX + name)
+    if (bounds.length > 0 && !isVisible) return []
+    const keys = holders.filter((key) => key.tools?.includes(TOOLSET_PREFIX + name) === true)
     return {
       name,
       description: toolset.description ?? null,
@@ -228,7 +249,7 @@ export function listToolsets(
       tier: toolset.tier ?? null,
       path: `/mcp/${name}`,
       tools: inside.map(({ parts: { base, version } }) => `${base}@${version}`),
-      keys: [...new Set(given.map(shownOwner))],
+      keys: [...new Set(keys.map(shownOwner))],
       roles: [...roles].flatMap(([role, held]) => (held.toolsets?.includes(name) === true ? [role] : [])),
     }
   })

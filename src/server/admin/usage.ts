@@ -1,6 +1,6 @@
 /**
- * Usage by caller and tool, and what is left of budgets: of every tenant for the start token, of its own tenant for a credential with the
- * scope `admin:calls`. Usage is counted from recorded calls; the tool routes count with the same functions.
+ * Serves usage by caller and tool, and what is left of budgets. The start token sees every tenant, a credential with the scope
+ * `admin:calls` its own. Usage is counted from recorded calls; the tool routes count with the same functions.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Budget, READ_BUDGETS, READ_USAGE } from '#admin-api/usage'
@@ -19,7 +19,7 @@ import {
 import type { Store } from '#store/collet-store'
 import type { OpenBudget } from '#store/limits'
 import type { UsageRow } from '#store/operator-views'
-import { type OperatorAccess, tenantWithin } from './access.ts'
+import { type OperatorAccess, visibleTenant } from './access.ts'
 import { serveOperation, timeOf } from './admin-route.ts'
 import { ERRORS, parseTime } from './call-filter.ts'
 
@@ -43,14 +43,14 @@ export function createUsageRoutes(
   return [
     serveOperation(access, READ_USAGE, async ({ principal, query }) => {
       const sinceMs = parseTime(query.since)
-      const tenant = tenantWithin(principal) ?? query.tenant
-      const asked = { tenant, sinceMs, untilMs: parseTime(query.until) }
+      const tenant = visibleTenant(principal) ?? query.tenant
+      const range = { tenant, sinceMs, untilMs: parseTime(query.until) }
       const groups = new Map<string, UsedGroup>()
       const whole = await readPages(
-        (before) => store.usage({ ...asked, before }),
+        (before) => store.usage({ ...range, before }),
         (row) => addRow(groups, row, options),
       )
-      const counted = { ...asked, sinceMs: sinceMs ?? 0, bucketMs: Number.MAX_SAFE_INTEGER }
+      const counted = { ...range, sinceMs: sinceMs ?? 0, bucketMs: Number.MAX_SAFE_INTEGER }
       for (const row of await store.rejections.count(counted)) groupOf(groups, row).rejected += row.requests
       const usage = [...groups.values()].map(({ milliseconds, durations, ...group }) => {
         return { ...group, seconds: milliseconds / 1_000, durations: [...durations] }
@@ -58,7 +58,7 @@ export function createUsageRoutes(
       return { usage, whole }
     }),
     serveOperation(access, READ_BUDGETS, async ({ principal, query }) => {
-      const tenant = tenantWithin(principal) ?? query.tenant
+      const tenant = visibleTenant(principal) ?? query.tenant
       const open = await store.openBudgets(clock.nowMs(), tenant, MAX_BUDGETS)
       const rules = options.budgets()
       return { budgets: open.map((budget) => renderBudget(budget, rules)) }
@@ -86,7 +86,7 @@ export async function readPages<Row>(
   return false
 }
 
-/** The milliseconds within which a share of the calls ended; `durations` are pairs of a duration and its number of calls. */
+/** The duration in milliseconds within which `share` of the calls ended; `durations` are pairs of a duration and its number of calls. */
 export function quantile(durations: Iterable<readonly [number, number]>, share: number): number | null {
   const sorted = [...durations].sort(([left], [right]) => left - right)
   const wanted = share * sorted.reduce((total, [, calls]) => total + calls, 0)
@@ -170,7 +170,7 @@ export function budgetTerms(principal: Pick<Principal, 'tenant' | 'id'>, rules: 
   }))
 }
 
-/** Budgets count in fractions of a unit: `parts` fractions make one of the units that people see. */
+/** Budgets count fractions of the units that people see: `parts` fractions make one unit. */
 export const SHOWN_UNITS = {
   calls: { unit: 'calls', parts: 1 },
   milliseconds: { unit: 'seconds', parts: 1_000 },

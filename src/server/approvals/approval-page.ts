@@ -57,7 +57,7 @@ export async function approvalPageReply(
   { approvalPage }: ApprovalPageOptions,
 ): Promise<HttpReply> {
   const shown = renderQuestion(view)
-  const decisions = shown.decisions.map((one) => ({ ...one, by: 'another approver', reason: null }))
+  const decisions = shown.decisions.map((decision) => ({ ...decision, by: 'another approver', reason: null }))
   const data: PageData = { approval: isLink ? { ...shown, decisions } : shown, as, next }
   const content = plainHtml(data)
   const page = await approvalPage()
@@ -95,7 +95,7 @@ function plainHtml({ approval, as, next }: PageData): Html {
   const facts: readonly (readonly [string, string | Html | null])[] = [
     ['Tool', `${tool}, ${approval.safety_tier}`],
     ['Caller', `${cleanText(principal)} of the tenant ${cleanText(tenant)}`],
-    // The mark is in the label, because callers choose the text and length of an id.
+    // The label says whether the user is proven, because callers choose the text and length of the id beside it.
     [user, approval.user_id === null ? null : cleanText(approval.user_id)],
     ["Tool's description", description === null ? null : cleanText(description)],
     ['Approval rule', needed === null ? null : REASONS[needed]],
@@ -127,7 +127,7 @@ function nextHtml(next: NextStep, as: string, hidesSomething: boolean): Html {
 <label for="reason">Reason (recorded in the journal; required to reject)</label>
 <input id="reason" name="reason" autocomplete="off" maxlength="${MAX_REASON_LENGTH}" required>
 <button formaction="${next.reject}">Reject</button>
-<button formaction="${next.approve}" formnovalidate>${hidesSomething ? 'Approve once, with what is hidden' : 'Approve once'}</button></form>
+<button formaction="${next.approve}" formnovalidate>${hidesSomething ? 'Approve once, including hidden input' : 'Approve once'}</button></form>
 <p>You decide as ${as}. Approving runs nothing. The call runs once, exactly as shown, when the caller repeats it.</p>`
 }
 

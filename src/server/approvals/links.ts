@@ -24,10 +24,10 @@ import {
 } from './approval-page.ts'
 
 /*
- * One-time links for approvers (rule 23). `GET` only shows; a decision is a `POST` from that page, in the browser that
+ * One-time links for approvers (rule 23). `GET` only shows the call; a decision is a `POST` from that page, in the browser that
  * opened it: the page's cookie and the token in its form belong together, and another site can forge neither.
  * If a link alone may not decide, only the browser that signed in as the link's approver gets the form.
- * Used by the composition root; `finishSignIn` is called by the OAuth callback.
+ * Used by `pages.ts`; the OAuth callback calls `finishSignIn`.
  */
 
 interface ApprovalLinkOptions extends ApprovalPageOptions {

@@ -61,7 +61,7 @@ export async function openLocalPages(options: LocalPagesOptions): Promise<LocalP
   const startLinks = new StartLinks({ startToken, sessions, callers, clock, publicUrl, hasConsole })
   const files = settings.console.enabled ? createConsoleFiles({ publicUrl }) : undefined
   const approvalPage = async (): Promise<string | undefined> => await files?.approvalPage()
-  const { tls: _tls, publicUrl: _elsewhere, ...server } = settings.server
+  const { tls: _tls, publicUrl: _publicUrl, ...server } = settings.server
   const app = createHttpApp({
     routes: [
       ...createApprovalPages({ approvals, sessions, startLinks, publicUrl, approvalPage }),

@@ -37,14 +37,14 @@ import {
 import { createApprovalLinks } from './links.ts'
 
 /*
- * Approval pages for the person at this machine, and the status page behind a caller's `url`.
+ * Approval pages for the person at this machine, and the status page whose address callers get.
  * Served by `collet serve` beside the console and by `collet mcp` without it.
  * Invariant: only the operator's session, with the page's token, can decide.
  */
 
 interface ApprovalPagesOptions extends ApprovalPageOptions {
   readonly approvals: Approvals
-  /** How the person at this machine signs in; absent on a server for other machines, where these pages decide nothing. */
+  /** How the person at this machine signs in; absent if other machines can reach the server, and these pages then decide nothing. */
   readonly startLinks: Pick<StartLinks, 'routes'> | undefined
   readonly sessions: BrowserSessions
   publicUrl(): string
@@ -75,7 +75,7 @@ export function openApprovalPages(host: ServerHost): ServerPart {
 
 /**
  * The address that the caller of a waiting call gets. Its id cannot be guessed, so its holders may see the state of the
- * call; because the caller has it too, it decides nothing by itself (rule 23). In the browser of the person who
+ * call; because the caller has it too, the address alone decides nothing (rule 23). In the browser of the person who
  * signed in with a start link it shows everything, and decides as the operator (rule 29).
  */
 export function createApprovalPages(options: ApprovalPagesOptions): readonly ServerRoute[] {
@@ -84,7 +84,7 @@ export function createApprovalPages(options: ApprovalPagesOptions): readonly Ser
   const page = (path: string, show: typeof showApproval): ServerRoute => ({
     ...get,
     path,
-    handle: async (request) => (await toConsole(request, options)) ?? (await show(request, options)),
+    handle: async (request) => (await redirectToConsole(request, options)) ?? (await show(request, options)),
   })
   const { startLinks } = options
   if (startLinks === undefined) return [page('/approvals/:id', showApproval)]
@@ -96,7 +96,7 @@ export function createApprovalPages(options: ApprovalPagesOptions): readonly Ser
   ]
 }
 
-/** The session of the operator. People who signed in in another way have a name and a tenant, and decide in the console. */
+/** The operator's session. Other signed-in people have a name and a tenant, and decide in the console. */
 async function operatorOf(
   request: HttpRequest,
   { sessions, startLinks }: ApprovalPagesOptions,
@@ -106,7 +106,7 @@ async function operatorOf(
 }
 
 /** Redirects a browser that is signed in to the console to the console's page for the approval. */
-async function toConsole(
+async function redirectToConsole(
   request: HttpRequest,
   { sessions, hasConsole, publicUrl }: ApprovalPagesOptions,
 ): Promise<HttpReply | undefined> {
@@ -134,7 +134,7 @@ async function showApproval(request: HttpRequest, options: ApprovalPagesOptions)
 async function decideHere(request: HttpRequest, options: ApprovalPagesOptions): Promise<HttpReply> {
   const { approvals, sessions } = options
   const id = request.params.id ?? ''
-  // The form's token is only on a page that required the session's token.
+  // Only a page that required the session's token contains the form's token, so the form's token is enough here.
   const session = await sessions.find(request)
   if (session?.kind !== 'operator' || !sessions.isOwnForm(request, session, id))
     return textPage(403, 'Not decided', 'Open the page again and decide there. Nothing was decided.')

@@ -15,7 +15,7 @@ import { BrowserSessions } from './sessions.ts'
 import { StartLinks, signInRoute } from './start-links.ts'
 
 /*
- * Puts the console together: files, sessions, start links and sign-ins. The composition root opens it as one part.
+ * Creates the console from its files, sessions, start links and sign-ins. The composition root opens it as one part.
  * Invariant: the console reads and changes data only through the admin API.
  */
 
@@ -36,7 +36,7 @@ export function createConsole(options: {
   publicUrl(): string
   /** True if only this machine can reach the server; a start link then signs its user in. */
   readonly hasLinks: boolean
-  /** The folder of the built console; default that of this package. */
+  /** The folder of the built console; default: the one in this package. */
   readonly folder?: string | undefined
 }) {
   const { store, authenticator, startToken, broker, clock, log, publicUrl, folder } = options
@@ -48,7 +48,7 @@ export function createConsole(options: {
     ...{ startToken, callers, clock, publicUrl },
     sign: (purpose, text) => store.sign(purpose, text),
   })
-  /** Absent if other machines can reach the server, because links do not sign in there. */
+  /** Absent if other machines can reach the server, because a start link is only for the user of this machine. */
   const startLinks = options.hasLinks
     ? new StartLinks({ startToken, sessions, callers, clock, publicUrl, hasConsole: isServed })
     : undefined

@@ -14,7 +14,7 @@ import { commandOnPages } from '#server/own-command'
 /*
  * Serves the built console below `/console`, and the built page of an approval.
  * Used by the server and by processes that serve only approval pages.
- * Invariant: no path of a request reaches the file system; the first request lists and reads all files, and paths are looked up there.
+ * Invariant: no path of a request reaches the file system; the first request reads all files, and paths are looked up among them.
  */
 
 /** The folder of the built console, relative to the sources or to the package. */
@@ -64,7 +64,7 @@ const SECURITY_HEADERS = {
 }
 
 interface ConsoleFilesOptions {
-  /** The folder of the built console; default that of this package. */
+  /** The folder of the built console; default: the one in this package. */
   readonly folder?: string | undefined
   publicUrl(): string
 }
@@ -111,7 +111,7 @@ export function createConsoleFiles({ folder = BUILT_FOLDER, publicUrl }: Console
     },
     route('/console/', (all) => all.get(INDEX)),
     assets,
-    // This is a page of the console or a file beside it. Only files have an extension, because ids of tools are in longer paths.
+    // The name is that of a page or of a file. Only files have an extension, because ids of tools are in longer paths.
     route(
       '/console/:name',
       (all, path) => all.get(path) ?? (extname(path) === '' ? all.get(INDEX) : undefined),
@@ -158,7 +158,7 @@ async function readFiles(folder: string, base: string): Promise<Files> {
   return files
 }
 
-/** Files in the hashed folder never change under their name; the page is revalidated each time. */
+/** Files in the hashed folder never change under their name. The console's page is never cached; other files are revalidated. */
 function cachingOf(name: string): string {
   if (name.startsWith(HASHED_FOLDER)) return 'public, max-age=31536000, immutable'
   return name === INDEX ? 'no-store' : 'no-cache'

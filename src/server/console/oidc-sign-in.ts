@@ -19,7 +19,7 @@ import type { BrowserSessions } from './sessions.ts'
  * Sign-in to the console at an identity provider (OpenID Connect code flow with PKCE). Used by the routes of the console.
  * The result is a token that callers could send in a header, verified by the same `auth.issuers`, so that identity and permissions are
  * decided in one place.
- * Invariant: no redirect leaves the console, and nothing is stored on the server during a sign-in, because every visitor may begin one.
+ * Invariant: a sign-in ends in the console and never redirects elsewhere. The server stores nothing about it, because any visitor may begin one.
  */
 
 interface OidcSignInOptions {
@@ -32,8 +32,8 @@ interface OidcSignInOptions {
 }
 
 /**
- * State of a sign-in that stays in the browser. `to` is the path in the console to return to. `way` is a value made by the page that
- * began the sign-in: another program on this host can plant a cookie, but does not know this value.
+ * State of a sign-in, which the browser keeps in a cookie. `to` is the path in the console to return to. `way` is a random value from the
+ * page that began the sign-in: another program on this host can plant a cookie, but does not know this value.
  */
 const FLOW_STATE = z.record(z.enum(['state', 'verifier', 'nonce', 'to', 'way']), z.string())
 type FlowState = z.infer<typeof FLOW_STATE>
@@ -62,37 +62,37 @@ async function startSignIn(
 ): Promise<HttpReply> {
   const { client, settings, publicUrl } = options
   const to = pathWithin(query.get('to') ?? HOME, basePath(publicUrl()))
-  const page = query.get('way') ?? ''
+  const way = query.get('way') ?? ''
   // Only a page can begin a sign-in: it has to recognise its own sign-in when the browser returns.
-  if (!WAY.test(page)) return redirect(to, options)
-  const way: FlowState = { state: randomText(), verifier: randomText(), nonce: randomText(), to, way: page }
-  const departure = { ...way, redirectUri: redirectUri(options) }
+  if (!WAY.test(way)) return redirect(to, options)
+  const flow: FlowState = { state: randomText(), verifier: randomText(), nonce: randomText(), to, way }
+  const departure = { ...flow, redirectUri: redirectUri(options) }
   const location = await client.authorizationUrl(departure, { scopes: settings.scopes, parameters: {} })
   if (location === undefined) return failedPage(options, NO_ANSWER)
-  const encoded = Buffer.from(JSON.stringify(way)).toString('base64url')
+  const encoded = Buffer.from(JSON.stringify(flow)).toString('base64url')
   const jar = cookiesOf(options)
-  const headers = { ...PAGE_HEADERS, ...jar.set(flowName(options, way.state), encoded, 'Lax'), location }
+  const headers = { ...PAGE_HEADERS, ...jar.set(flowName(options, flow.state), encoded, 'Lax'), location }
   const excess = jar.names(sent.cookie, flowName(options, '')).slice(0, -(MAX_OPEN - 1))
   return { status: 302, headers, cookies: excess.map((name) => jar.clearing(name)), body: undefined }
 }
 
 async function finishSignIn(request: HttpRequest, options: OidcSignInOptions): Promise<HttpReply> {
   const state = request.query.get('state') ?? ''
-  const [jar, flow] = [cookiesOf(options), flowName(options, state)]
-  const way = readFlowState(jar.read(request.headers.cookie, flow))
-  if (way === undefined || !isSameSecret(state, way.state)) return failedPage(options, UNKNOWN_RETURN, 400)
-  const reply = await completeSignIn(way, request, options)
-  return { ...reply, cookies: [jar.clearing(flow)] }
+  const [jar, cookie] = [cookiesOf(options), flowName(options, state)]
+  const flow = readFlowState(jar.read(request.headers.cookie, cookie))
+  if (flow === undefined || !isSameSecret(state, flow.state)) return failedPage(options, UNKNOWN_RETURN, 400)
+  const reply = await completeSignIn(flow, request, options)
+  return { ...reply, cookies: [jar.clearing(cookie)] }
 }
 
 /** Exchanges the returned code for tokens and opens a session. */
 async function completeSignIn(
-  way: FlowState,
+  flow: FlowState,
   request: HttpRequest,
   options: OidcSignInOptions,
 ): Promise<HttpReply> {
   const { client, settings, sessions, log } = options
-  const back = { ...way, redirectUri: redirectUri(options), parameters: request.query }
+  const back = { ...flow, redirectUri: redirectUri(options), parameters: request.query }
   const answer = await client.exchange(back, { scopes: settings.scopes, identify: true })
   if (answer.kind === 'denied') return failedPage(options, DENIED, 403)
   if (answer.kind === 'failed') {
@@ -106,8 +106,8 @@ async function completeSignIn(
   }
   const opened = sessions.open({ kind: 'token', ...found })
   if (opened === undefined) return failedPage(options, TOO_LONG, 502)
-  const token = `#session=${sessions.tokenOf(opened.session)}&way=${encodeURIComponent(way.way)}`
-  return redirect(`${pathWithin(way.to, '')}${token}`, options, opened.headers)
+  const token = `#session=${sessions.tokenOf(opened.session)}&way=${encodeURIComponent(flow.way)}`
+  return redirect(`${pathWithin(flow.to, '')}${token}`, options, opened.headers)
 }
 
 function redirect(
@@ -127,7 +127,7 @@ async function findCredential(
   let reason = ''
   const candidates = [tokens.accessToken, ...(idToken === undefined ? [] : [idToken])]
   for (const credential of candidates) {
-    // Only its issuer understands a token that is not a JWT.
+    // Only its issuer can verify a token that is not a JWT.
     if (credential.reveal().split('.', 4).length !== 3) continue
     try {
       await authenticator.authenticate({ authorization: `Bearer ${credential.reveal()}` })
@@ -178,10 +178,10 @@ function randomText(): string {
 }
 
 const NO_ANSWER = 'The sign-in service did not answer as expected. Try again later; the log has the reason.'
-const UNKNOWN_RETURN = 'This sign-in was begun in another browser, was finished before, or took too long.'
+const UNKNOWN_RETURN = 'This sign-in began in another browser, was already finished, or took too long.'
 const DENIED = 'The sign-in was cancelled.'
 const NOT_ACCEPTED =
-  'You signed in, but this server accepts neither the access token nor the ID token that it got. An operator has to check auth.issuers: its audience must be that of the token; for an ID token that is the client id.'
+  'You signed in, but this server accepts neither the access token nor the ID token that you got. An operator has to check auth.issuers: its audience must be that of the token; for an ID token that is the client id.'
 const TOO_LONG =
   'You signed in, but the token is too long for a browser to keep. An operator can make the identity provider put less into it (lists of groups are the usual cause), or request an access token with console.signIn.resource.'
 

@@ -22,7 +22,7 @@ interface SessionRoutesOptions {
   readonly sessions: BrowserSessions
   readonly authenticator: Authenticator
   readonly startToken: Pick<StartToken, 'matches' | 'token'>
-  /** True if start links work, which they do only on the server's own machine. */
+  /** True if start links work, because only this machine can reach the server. */
   readonly hasLinks: boolean
   readonly issuer: string | undefined
   publicUrl(): string
@@ -43,14 +43,14 @@ async function show(request: HttpRequest, options: SessionRoutesOptions): Promis
   const { sessions } = options
   const session = await sessions.confirm(request)
   if (session === undefined) return sessionReply(options)
-  const principal = await holderOf(session, options)
+  const principal = await principalOf(session, options)
   return principal === undefined
     ? sessionReply(options, undefined, sessions.clearing())
     : sessionReply(options, { session, principal })
 }
 
 /** The current principal of a session; `undefined` if its credential is no longer valid. */
-async function holderOf(
+async function principalOf(
   session: BrowserSession,
   { authenticator }: SessionRoutesOptions,
 ): Promise<Principal | undefined> {
@@ -81,7 +81,7 @@ async function signIn({ body }: HttpRequest, options: SessionRoutesOptions): Pro
 }
 
 const NO_KEYS = `This server has no keys, so every caller may list and call tools. To manage it, open the link that "collet serve" printed, or run "${commandOnPages()} sign-in" for another one.`
-const TOO_LONG = `This key is too long to be kept by a browser. Make a shorter one with "${commandOnPages()} keys create".`
+const TOO_LONG = `This key is too long to be kept by a browser. Create a shorter key with "${commandOnPages()} keys create".`
 
 async function signOut(request: HttpRequest, options: SessionRoutesOptions): Promise<HttpReply> {
   const { sessions } = options
@@ -121,7 +121,7 @@ function renderPrincipal(principal: Principal) {
   return { id, name: nameIn(id), tenant, scopes, isOperator: isOperator(principal) }
 }
 
-/** The name in a principal id: `ann` for `key:ann` and for `jwt:https://idp.example#ann`, because an issuer contains no `#`. */
+/** The name in a principal id: `ann` for `key:ann` and for `jwt:https://idp.example#ann`; every `#` in an issuer is escaped. */
 function nameIn(id: string): string {
   return /^(?:key:|jwt:[^#]*#)(.+)$/s.exec(id)?.[1] ?? id
 }

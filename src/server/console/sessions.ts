@@ -16,8 +16,8 @@ import type { KeyOwner } from '#store/keys'
 import type { ProtocolSessionStore } from '#store/protocol-state'
 
 /*
- * Browser sessions of the console and the approval pages, and the caller as whom an operator runs tools.
- * The HTTP server replaces a session by its credential before authentication.
+ * Browser sessions of the console and the approval pages, and the caller in whose name an operator runs tools.
+ * The HTTP server replaces a session with its credential before authentication.
  * Invariant: a session has exactly the permissions of its credential, verified with each request.
  */
 
@@ -44,7 +44,7 @@ export interface BrowserSession {
 }
 
 interface NewSession extends Pick<BrowserSession, 'kind' | 'credential'> {
-  /** Expiry of the credential, if it is earlier than that of sessions. */
+  /** Expiry of the credential; the session does not outlive it. */
   readonly endsAtMs?: number | undefined
 }
 
@@ -67,8 +67,8 @@ const COOKIE = 'collet_session'
 
 /**
  * Browser sessions on the pages of this server. The whole session is sealed in its cookie, so nothing is stored while it
- * lasts and any replica can serve the next request. The cookie alone opens nothing: a request for data also needs the
- * token of the session, which no request can get with the cookie.
+ * lasts and any replica can serve the next request. The cookie alone gives no access: a request for data also needs the
+ * token of the session, which no request can get with the cookie alone.
  */
 export class BrowserSessions {
   readonly #options: BrowserSessionOptions
@@ -86,7 +86,7 @@ export class BrowserSessions {
     return { session, headers: this.#setCookie(text, expiresAtMs) }
   }
 
-  /** The session of the cookie alone, which another program on this host may have: decisions need a token too. */
+  /** The session in the cookie alone. Another program on this host may have the cookie, so decisions need a token too. */
   async find({ headers }: Pick<HttpRequest, 'headers'>): Promise<BrowserSession | undefined> {
     const { callers, clock } = this.#options
     const text = readCookie(headers.cookie, this.#cookieName)
@@ -147,6 +147,7 @@ export class BrowserSessions {
     await this.#options.callers.spend(DEFAULT_TENANT, markOf(session), session.expiresAtMs)
   }
 
+  /** The header that deletes the cookie. */
   clearing(): Readonly<Record<string, string>> {
     return this.#setCookie('', 0)
   }
@@ -171,8 +172,8 @@ export class BrowserSessions {
 
   #seal({ kind, credential, id, expiresAtMs }: BrowserSession): string {
     // An operator's cookie does not contain the start token, which the server knows.
-    const held = kind === 'operator' ? '' : credential.reveal()
-    const plain = Buffer.from(JSON.stringify([id, expiresAtMs, held]))
+    const text = kind === 'operator' ? '' : credential.reveal()
+    const plain = Buffer.from(JSON.stringify([id, expiresAtMs, text]))
     return `${kind}.${sealOnce(this.#key, plain, this.#contextOf(kind)).toString('base64url')}`
   }
 
@@ -216,9 +217,9 @@ function markOf({ id }: BrowserSession): string {
 }
 
 /**
- * How the operator, signed in to the console by the printed link, runs tools. On an open server the caller is the person at this
- * machine. On a server with keys the page names a caller whose permissions and limits apply. Either way the record names the operator
- * beside the caller. No other request may carry the header.
+ * Names the caller in whose name the operator, signed in to the console by the printed link, runs tools. The permissions and limits of
+ * that caller apply, and the record names the operator beside it. An open server does not need the header: the caller is then the person
+ * at this machine. No other request may carry the header.
  */
 export const RUN_AS_HEADER = 'collet-run-as'
 
@@ -235,7 +236,7 @@ export async function callerForOperator(
   throw fault('not_authorized', named === undefined ? NAMES_NO_CALLER : NO_SUCH_CALLER)
 }
 
-/** Refusal of a request that names another caller and may not. */
+/** The refusal of a request that names another caller without permission. */
 export function runAsRefusal(): ToolError {
   return fault('not_authorized', NOT_OPERATOR)
 }

@@ -44,7 +44,7 @@ export class StartLinks {
     this.#options = options
   }
 
-  /** The URL that signs one browser in and leads to an approval or to the start of the console. */
+  /** The URL that signs one browser in and leads to an approval or to the console's start page. */
   make(approval?: string): string {
     const { publicUrl, clock } = this.#options
     const to = approval === undefined ? '' : `?approval=${encodeURIComponent(approval)}`

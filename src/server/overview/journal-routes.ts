@@ -1,7 +1,7 @@
 /**
  * Checks the journal while the server serves calls: `POST /admin/journal/verify` answers with events, `progress` and at the end
- * `verified` or `stopped`; a reader that disconnects ends the check. The process remembers the last result: in the database it would be
- * as easy to forge as the journal that it is about.
+ * `verified` or `stopped`; a reader that disconnects ends the check. The last result is kept in memory: in the database it would be as
+ * easy to forge as the journal itself.
  */
 import { setTimeout } from 'node:timers/promises'
 import { type JournalCheck, READ_JOURNAL_STATE, VERIFY_JOURNAL } from '#admin-api/server'
@@ -49,7 +49,7 @@ export function createJournalRoutes(
           checked = count
         },
       })
-      // A reader that disconnects between two pieces leaves its failure to this handler.
+      // If the reader disconnects between two frames, no other code handles the failure of the check.
       work.catch(() => undefined)
       for (;;) {
         const found = await Promise.race([work, setTimeout(PROGRESS_MS, undefined)])
@@ -62,7 +62,7 @@ export function createJournalRoutes(
       }
     } catch {
       if (ended.aborted) return
-      const command = `"${commandOnPages()} journal verify" where the store is`
+      const command = `"${commandOnPages()} journal verify" on the server's machine`
       yield frame('stopped', {
         message: late.aborted
           ? `The check did not end within ${MAX_MS / 1_000} seconds. Run ${command}: it has no time limit.`
@@ -99,7 +99,7 @@ export function createJournalRoutes(
   ]
 }
 
-const RUNS_ALREADY = 'The journal is already being verified. Wait until that ends, or stop it.'
+const RUNS_ALREADY = 'The journal is already being verified. Wait until that check ends, or stop it.'
 
 function frame(event: string, data: object): string {
   return `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`

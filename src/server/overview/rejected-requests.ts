@@ -1,12 +1,12 @@
 /*
- * Rejected requests for operators: `GET /admin/calls/rejected`, and their counts for statistics and usage.
+ * Serves rejected requests to operators (`GET /admin/calls/rejected`), and counts them for statistics and usage.
  * Used by the admin API and the overview pages. Invariant: an operator of one tenant sees only rejections of that tenant.
  */
 
 import { LIST_REJECTED_REQUESTS, type RejectedRequest } from '#admin-api/calls'
 import type { Clock } from '#kernel/base/clock'
 import { REFUSAL_CODES, type RefusalCode } from '#kernel/base/errors'
-import { type OperatorAccess, tenantWithin } from '#server/admin/access'
+import { type OperatorAccess, visibleTenant } from '#server/admin/access'
 import { badRequest, serveOperation, timeOf } from '#server/admin/admin-route'
 import { type BaseOf, toCallFilter } from '#server/admin/call-filter'
 import type { ServerRoute } from '#server/http/router'
@@ -26,7 +26,7 @@ export function createRejectionRoutes(
     serveOperation(access, LIST_REJECTED_REQUESTS, async ({ principal: reader, query }) => {
       const { before, limit } = query
       const { principal, tool, sinceMs, untilMs, ...filter } = toCallFilter(query, clock.nowMs(), baseOf)
-      const tenant = tenantWithin(reader) ?? filter.tenant
+      const tenant = visibleTenant(reader) ?? filter.tenant
       const code = readCode(query.code)
       const wanted = { tenant, principal, tool, sinceMs, untilMs, before, limit, code }
       const found = await rejections.list(wanted)
@@ -58,5 +58,5 @@ export async function tallyRejections(
     codes.set(code, (codes.get(code) ?? 0) + requests)
     buckets.set(bucket, (buckets.get(bucket) ?? 0) + requests)
   }
-  return { codes: Object.fromEntries([...codes].toSorted(([, one], [, other]) => other - one)), buckets }
+  return { codes: Object.fromEntries([...codes].toSorted(([, left], [, right]) => right - left)), buckets }
 }

@@ -7,7 +7,7 @@ import { type Limits, READ_LIMITS } from '#admin-api/usage'
 import type { Settings } from '#config/settings'
 import type { Principal } from '#kernel/base/principal'
 import { PROTOCOLS } from '#protocols/list'
-import { type OperatorAccess, tenantWithin } from '#server/admin/access'
+import { type OperatorAccess, visibleTenant } from '#server/admin/access'
 import { serveOperation, timeOf } from '#server/admin/admin-route'
 import type { ServerRoute } from '#server/http/router'
 import { clientSnippets } from '#server/import/client-snippets'
@@ -71,7 +71,7 @@ export function createServerRoutes(
     }),
     serveOperation(access, READ_BEGINNING, async ({ principal }) => {
       const seesAll = access.hasScope(principal, 'admin:calls')
-      const tenant = seesAll ? tenantWithin(principal) : principal.tenant
+      const tenant = seesAll ? visibleTenant(principal) : principal.tenant
       const owner = seesAll ? undefined : principal.id
       const { calls } = await store.list({ limit: MAX_SEARCHED, tenant, principal: owner })
       const found = calls.find(({ protocol }) => protocol === 'mcp')

@@ -18,8 +18,8 @@ import { servedProtocols } from './server-routes.ts'
  */
 
 /**
- * `GET /`. A browser is redirected to the console, or, if there is none, gets the addresses of the protocols and the configuration
- * of each client; a program gets the addresses of the protocols.
+ * `GET /`. A browser is redirected to the console; without a console it gets the addresses of the protocols and the configuration of
+ * each client. A program gets the addresses of the protocols.
  */
 export function openStartPage(host: ServerHost): ServerPart {
   const { address } = host

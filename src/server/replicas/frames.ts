@@ -13,9 +13,9 @@ const LENGTH_BYTES = 4
 const NONCE_BYTES = 18
 const SCHEME = 'Collet'
 
-/** Authenticates a request between replicas before its body is read: names its receiver, time and nonce. */
+/** Authenticates a request between replicas before its body is read; names the request's receiver, time and nonce. */
 export interface Ticket {
-  /** The writer that may accept it. */
+  /** The writer that may accept the ticket. */
   readonly to: string
   readonly atMs: number
   /** A random value that is never used twice. */
@@ -46,7 +46,7 @@ function proofOf(key: KeyObject, { to, atMs, nonce }: Ticket): string {
     .digest('base64url')
 }
 
-/** Direction of a frame; a reflected frame is invalid. */
+/** Direction of a frame; a frame that is sent back to its sender is invalid. */
 type Direction = 'there' | 'back'
 
 /**

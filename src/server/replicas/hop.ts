@@ -19,7 +19,7 @@ import { type FromHolder, HOP_PATH, type ToHolder, toSent } from './messages.ts'
  * Invariant: a call that may have begun elsewhere is never sent a second time.
  */
 
-/** Not imported, because an `import` would load more, as `server/http/node-http.ts` explains. */
+/** Loaded without an `import`, which would load more: see `server/http/node-http.ts`. */
 const { request: openRequest } = process.getBuiltinModule('node:http')
 
 const CONNECT_MS = 2_000
@@ -39,7 +39,7 @@ export interface ReplicaHop extends Hop {
   open(gateway: RunningGateway): Promise<HopListener>
 }
 
-/** Both ends of forwarding between replicas; used where several replicas can share one store. */
+/** Both ends of forwarding between replicas; used if several replicas can share one store. */
 export function createReplicaHop(options: {
   readonly settings: Settings['server']
   readonly maxResultBytes: number
@@ -113,7 +113,7 @@ interface OutgoingParts {
   readonly request: CallRequest | undefined
 }
 
-/** One forwarded call, on the side of the sender. */
+/** One forwarded request, on the sending side. */
 class OutgoingExchange {
   readonly #parts: OutgoingParts
   readonly #writer: FrameWriter
@@ -149,7 +149,7 @@ class OutgoingExchange {
       }
       response.on('data', (chunk: Buffer) => this.#read(chunk))
       response.on('error', (error) => this.#fail(error))
-      response.on('close', () => this.#fail(new Error('the connection broke off')))
+      response.on('close', () => this.#fail(new Error('the connection was lost')))
     })
     this.#outgoing.on('socket', (socket) => {
       const connected = (): void => {
@@ -195,6 +195,7 @@ class OutgoingExchange {
     const { request } = this.#parts
     if (message.kind === 'alive') return
     if (message.kind === 'progress') request?.onProgress?.(message.progress)
+    else if (message.kind === 'message') request?.onMessage?.(message.message)
     else if (message.kind === 'question') void this.#question(message)
     else if (message.kind === 'unasked') this.#questions.get(message.id)?.abort()
     else this.#end.resolve(message)
@@ -212,7 +213,10 @@ class OutgoingExchange {
 
   #restartTimeout(): void {
     clearTimeout(this.#silenceTimer)
-    this.#silenceTimer = setTimeout(() => this.#fail(new Error('it is silent')), this.#parts.silenceMs)
+    this.#silenceTimer = setTimeout(
+      () => this.#fail(new Error('it sent no heartbeat')),
+      this.#parts.silenceMs,
+    )
   }
 
   #fail(cause: unknown): void {

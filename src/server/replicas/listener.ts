@@ -18,7 +18,7 @@ import { type FromHolder, fromSent, HOP_PATH, KnownPrincipals, type ToHolder } f
 /** Maximum difference between a ticket's time and the clock of this replica; clocks of replicas differ by less. */
 const TICKET_MS = 30_000
 const MAX_CONNECTIONS = 5_000
-/** Running calls are bounded by the timeout of their tool and by heartbeats of the other end. */
+/** A request has no time limit of its own, because the timeout of the tool ends a running call. */
 const TIMEOUTS = { headersTimeout: 5_000, connectionsCheckingInterval: 1_000, requestTimeout: 0 }
 
 interface HopListenerOptions {
@@ -55,7 +55,7 @@ export async function openHopListener(options: HopListenerOptions): Promise<HopL
     }
     const exchange = new HopExchange(options, principals, { ticket, request, response })
     exchange.serve().catch((err: unknown) => {
-      log.warn({ err }, 'an exchange with another replica broke off')
+      log.warn({ err }, 'an exchange with another replica was interrupted')
       response.destroy()
     })
   })
@@ -132,7 +132,7 @@ class HopExchange {
     try {
       await this.#readAll()
     } catch (error) {
-      // After its answer the other side may disconnect in any way.
+      // After the answer the other end may disconnect in any way.
       if (!this.#response.writableEnded) throw error
     }
   }
@@ -179,6 +179,7 @@ class HopExchange {
       gone: this.#gone.signal,
       leaving: { left: this.#left.signal },
       onProgress: (progress) => this.#send({ kind: 'progress', progress }),
+      onMessage: (sent) => this.#send({ kind: 'message', message: sent }),
       onElicit: this.#ask,
     })
     return { kind: 'reply', reply: await here.call(this.#principals.of(message.principal), request) }

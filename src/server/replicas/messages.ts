@@ -3,6 +3,7 @@ import type { ErrorCode } from '#kernel/base/errors'
 import { makePrincipal, type Principal } from '#kernel/base/principal'
 import { Secret } from '#kernel/base/secret'
 import type { CallReply, CallRequest, Progress } from '#kernel/call/call'
+import type { ClientMessage } from '#kernel/tool/tool'
 
 /*
  * The messages between replicas, and their conversion from and to call requests. Used by both ends of a forwarded call.
@@ -18,13 +19,14 @@ export type ToHolder =
   | { readonly kind: 'call'; readonly principal: Principal; readonly request: SentRequest }
   | { readonly kind: 'close'; readonly principal: Principal; readonly sessionId: string }
   | { readonly kind: 'answer'; readonly id: number; readonly answer: ElicitationAnswer }
-  /** `gone`: the caller no longer waits. `left`: it disconnected, and its protocol cancels the call then. */
+  /** `gone`: the caller no longer waits. `left`: it disconnected, and its protocol then cancels the call. */
   | { readonly kind: 'gone' | 'left' }
 
 /** Messages from the replica that holds the session. One of the last three kinds ends the exchange. */
 export type FromHolder =
   | { readonly kind: 'alive' }
   | { readonly kind: 'progress'; readonly progress: Progress }
+  | { readonly kind: 'message'; readonly message: ClientMessage }
   | { readonly kind: 'question'; readonly id: number; readonly question: Elicitation }
   /** The tool no longer waits for the answer. */
   | { readonly kind: 'unasked'; readonly id: number }
@@ -38,25 +40,28 @@ export type FromHolder =
     }
 
 /** The serialisable part of a request. */
-interface SentRequest extends Omit<CallRequest, 'tokens' | 'secrets' | Live | 'adapt'> {
+interface SentRequest extends Omit<CallRequest, 'tokens' | 'secrets' | LocalMember | 'adapt'> {
   readonly tokens: readonly (readonly [string, string])[]
   readonly secrets: readonly (readonly [string, string])[]
   readonly wantsProgress: boolean
+  readonly wantsMessages: boolean
   readonly canBeAsked: boolean
   readonly mayLeave: boolean
 }
 
-type Live = 'gone' | 'onProgress' | 'onRecording' | 'onElicit' | 'leaving'
+/** Functions and signals, which cannot be sent. */
+type LocalMember = 'gone' | 'onProgress' | 'onMessage' | 'onRecording' | 'onElicit' | 'leaving'
 
 /** A request in its sent form; `adapt` of its protocol is already applied. */
 export function toSent(request: CallRequest): SentRequest {
   const { tokens, secrets, adapt: _adapt, gone: _gone, onRecording: _onRecording, ...rest } = request
-  const { onProgress, onElicit, leaving, ...plain } = rest
+  const { onProgress, onMessage, onElicit, leaving, ...plain } = rest
   return {
     ...plain,
     tokens: revealAll(tokens),
     secrets: revealAll(secrets),
     wantsProgress: onProgress !== undefined,
+    wantsMessages: onMessage !== undefined,
     canBeAsked: onElicit !== undefined,
     mayLeave: leaving !== undefined,
   }
@@ -65,16 +70,17 @@ export function toSent(request: CallRequest): SentRequest {
 /** The received request, with functions and signals of this side. */
 export function fromSent(
   sent: SentRequest,
-  live: Required<Pick<CallRequest, Exclude<Live, 'onRecording'>>>,
+  live: Required<Pick<CallRequest, Exclude<LocalMember, 'onRecording'>>>,
 ): CallRequest {
-  const { tokens, secrets, wantsProgress, canBeAsked, mayLeave, ...plain } = sent
-  const { gone, onProgress, onElicit, leaving } = live
+  const { tokens, secrets, wantsProgress, wantsMessages, canBeAsked, mayLeave, ...plain } = sent
+  const { gone, onProgress, onMessage, onElicit, leaving } = live
   return {
     ...plain,
     tokens: toSecretMap(tokens),
     secrets: toSecretMap(secrets),
     gone,
     ...(wantsProgress ? { onProgress } : {}),
+    ...(wantsMessages ? { onMessage } : {}),
     ...(canBeAsked ? { onElicit } : {}),
     ...(mayLeave ? { leaving } : {}),
   }

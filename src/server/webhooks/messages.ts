@@ -13,7 +13,7 @@ import { type ChatNotice, chatMessage } from './chat-messages.ts'
  * Invariant: a message contains no more of a call than its approver may see.
  */
 
-/** Maximum size of an input in a message; of a larger input the message has only `input_bytes`, and the page shows it. */
+/** Maximum size of an input in a message. For a larger input the message has only `input_bytes`; the approval page shows the input. */
 const MAX_INPUT_BYTES = 64 * 1024
 /** Maximum number of lines in a chat message; the JSON has all lines. */
 const MAX_LINES = 10
@@ -52,7 +52,7 @@ interface ApprovalContext {
   readonly canSignIn: boolean
 }
 
-/** The content about an approval: its result, or its question with the input if that is not too large, and a link if the receiver has an approver. */
+/** The content about an approval: its result, or its question with an input that is not too large, and a link if the receiver has an approver. */
 export function approvalContent(
   context: ApprovalContext,
   webhook: Pick<Webhook, 'approver' | 'name'>,
@@ -61,7 +61,7 @@ export function approvalContent(
   const view = approvalView(approval, { nowMs: context.nowMs, isStale: false, served: undefined })
   const url = `${context.publicUrl}/approvals/${approval.id}`
   const facts = [['Caller', view.principal] as const, ['Call', view.callId] as const]
-  const viewAction = { label: 'Look at it', url }
+  const viewAction = { label: 'View', url }
   switch (subject.kind) {
     case 'approval.requested':
       return questionContent(context, webhook, { approval, view, url, facts })
@@ -112,7 +112,7 @@ function questionContent(
       title: `${view.tool} waits for approval`,
       facts: [...facts, ['Expires', new Date(view.expiresAtMs).toISOString()]],
       detail: JSON.stringify(view.summary, undefined, 2),
-      action: link === undefined ? { label: 'Look at it', url } : { label: 'Decide', url: link },
+      action: link === undefined ? { label: 'View', url } : { label: 'Decide', url: link },
     },
   }
 }
@@ -125,7 +125,7 @@ export function noticeContent(subject: OtherSubject, consoleUrl: string | undefi
   const { data, chat, path } = contentOf(subject)
   if (consoleUrl === undefined) return { data, chat }
   const url = `${consoleUrl}/${path}`
-  return { data: { ...data, url }, chat: { ...chat, action: { label: 'Look at it', url } } }
+  return { data: { ...data, url }, chat: { ...chat, action: { label: 'View', url } } }
 }
 
 /** A message, and the path of its page in the console. */

@@ -6,8 +6,8 @@ import { approvalContent, bodyOf, noticeContent } from './messages.ts'
 import { type Answer, type MessageContext, postMessage } from './post.ts'
 
 /*
- * Delivers notices from the store to webhooks. The composition root starts one per process.
- * Invariant: each notice is delivered at least once, and calls never wait for it.
+ * Delivers notices from the store to webhooks. The composition root starts one outbox per process.
+ * Invariant: a notice is sent until its receiver accepts it, is gone, or a day has passed, and calls never wait for it.
  */
 
 const POLL_MS = 1_000

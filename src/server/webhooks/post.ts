@@ -91,7 +91,7 @@ function signingKey(secret: string): Buffer {
 
 const CODE = /^[A-Za-z0-9_]{1,60}$/
 
-/** Returns only the code of an error, because its text may contain the address, which is a secret for chats. */
+/** Returns only the code of an error, because its text may contain the address, and the address of a chat's webhook is a secret. */
 function codeOf(error: unknown): string {
   let found = 'unknown'
   for (let each = error, depth = 0; each instanceof Error && depth < 5; each = each.cause, depth += 1) {

@@ -1,6 +1,6 @@
 /**
- * Webhooks of the config over HTTP: the state of their deliveries, and tests with samples. Requests are sent only to addresses in the
- * config, never to an address in a request. Secrets are never shown, nor the path of an address, which is a secret for a chat.
+ * Serves the state of deliveries to the config's webhooks, and tests webhooks with samples. Messages are sent only to addresses in the
+ * config, never to an address in a request. Neither secrets nor paths of addresses are shown: for a chat the path is a secret.
  */
 import { LIST_WEBHOOKS, TEST_WEBHOOKS, type Webhooks } from '#admin-api/server'
 import type { Settings } from '#config/settings'
@@ -72,7 +72,7 @@ export function webhooksNamed(webhooks: readonly Webhook[], name: string | undef
   )
 }
 
-/** Opens a fetch to the webhooks of a config where no server runs; the caller closes it. */
+/** Opens a fetch to the webhooks of a config if no server runs; the caller closes it. */
 export function openWebhookFetch(webhooks: readonly Webhook[], egress: Settings['egress']): GuardedFetch {
   const auth = { apiKeys: [], jwt: undefined }
   const oauth = { providers: {}, signIn: undefined, allowUnboundConsent: false }

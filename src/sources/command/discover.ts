@@ -47,7 +47,7 @@ export function isolationProblem(
   if (bwrap !== undefined || isolation === 'none') return undefined
   return isolation === 'required'
     ? `No command runs: isolation is required, and ${unavailableReason}.`
-    : `Commands run without isolation, with all rights of this server: ${unavailableReason}. Install bubblewrap, or set isolation to "none" to agree.`
+    : `Commands run without isolation, with all rights of this server: ${unavailableReason}. Install bubblewrap, or set isolation to "none" to accept this.`
 }
 
 /** The tool, or the reason why it is left out. */

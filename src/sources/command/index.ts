@@ -7,7 +7,8 @@ import { invokeCommand } from './invoke.ts'
 import type { CommandSourceOptions } from './options.ts'
 
 /**
- * Commands of this machine as a source of tools. Invariant: `close` returns when every running command has ended.
+ * Commands of this machine as a source of tools: checks them, limits how many run at once and reports their health.
+ * `source-types.ts` opens it. Invariant: `close` returns only when every running command has ended.
  */
 
 export function createCommandSource(

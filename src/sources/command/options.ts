@@ -5,9 +5,9 @@ import { ARGV_PART, parametersOf, problemsOfArgv } from '#sources/common/argv-te
 import { COMMON_OPTIONS, HOST_LABEL, POLICY_SHAPE } from '#sources/common/options'
 
 /*
- * The options of a source with `type: 'command'`.
- * `source-types.ts` puts them into the config schema.
- * Invariant: no command gets a `COLLET_` variable of the server, and the comments are hover texts in editors.
+ * The options of a source with `type: 'command'`. `source-types.ts` puts them into the config schema. Editors show the
+ * comments on options, so these are written for operators. Invariant: no command gets a `COLLET_` variable of the
+ * server.
  */
 
 const MIB = 1024 * 1024

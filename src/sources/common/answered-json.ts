@@ -16,7 +16,7 @@ import { EventLoopYielder, inPieces } from '#kernel/base/long-work'
 
 /** The bounds of a value, with an allowance for the envelope around it. */
 export const ANSWER_BOUNDS: JsonBounds = {
-  deepest: JSON_BOUNDS.deepest + 16,
+  maxDepth: JSON_BOUNDS.maxDepth + 16,
   maxValues: JSON_BOUNDS.maxValues + 100,
 }
 
@@ -37,7 +37,7 @@ const SCANNED_BYTES = 262_144
 /** Maximum number of parts of a list: tools, or their members. */
 const MAX_PARTS = 100_000
 /** Bounds for one tool, which is parsed in one step. */
-const PART_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest, maxValues: 5_000 }
+const PART_BOUNDS: JsonBounds = { maxDepth: JSON_BOUNDS.maxDepth, maxValues: 5_000 }
 const MAX_PART_SIZE = 1_048_576
 
 /**
@@ -168,9 +168,9 @@ class ListReader {
   }
 
   /** Skips the text that matches here, if any. */
-  #skip(what: RegExp): void {
-    what.lastIndex = this.#at
-    if (what.test(this.#text)) this.#at = what.lastIndex
+  #skip(pattern: RegExp): void {
+    pattern.lastIndex = this.#at
+    if (pattern.test(this.#text)) this.#at = pattern.lastIndex
   }
 
   /** Skips the character and white space before it; returns false if another character is here. */

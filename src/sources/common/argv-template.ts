@@ -2,8 +2,8 @@ import { z } from 'zod'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 
 /**
- * Command lines with parameters, for the command source. Invariant: the value of a parameter never becomes an option
- * (OWP-87).
+ * Command lines with parameters. The command source checks them when its options are read, and fills them in for each
+ * call. Invariant: the value of a parameter never becomes an option (OWP-87).
  */
 
 /**

@@ -4,8 +4,8 @@ import { win32 } from 'node:path'
 import { withDeadline } from '#kernel/base/waiting'
 
 /**
- * A program and everything it starts, in a process group of its own. Commands, packs and MCP servers on stdio run in
- * one. Invariant: when the program exits, or this process does, the whole group is killed.
+ * A program and everything it starts, in a process group of its own. Commands, packs and MCP servers on stdio each run
+ * in such a group. Invariant: when the program exits, or this process does, the whole group is killed.
  */
 
 export interface GroupPlan {
@@ -133,8 +133,8 @@ export function commandLine(
   const [, name] = /^(npx|npm)(?:\.cmd)?$/i.exec(base) ?? []
   const node = win32.dirname(execPath)
   // A program with this name in another folder is not Node's.
-  const isOfNode = name !== undefined && (dir === '' || win32.relative(dir, node) === '')
-  if (platform !== 'win32' || !isOfNode) return [command, ...args]
+  const isFromNode = name !== undefined && (dir === '' || win32.relative(dir, node) === '')
+  if (platform !== 'win32' || !isFromNode) return [command, ...args]
   const script = win32.join(node, 'node_modules', 'npm', 'bin', `${name.toLowerCase()}-cli.js`)
   return exists(script) ? [execPath, script, ...args] : [command, ...args]
 }

@@ -92,6 +92,9 @@ export const POLICY_SHAPE = {
   costHint: z.enum(POLICY_FIELDS.costHint.choices),
   latencyHint: z.enum(POLICY_FIELDS.latencyHint.choices),
   cost: z.number().min(POLICY_FIELDS.cost.min).max(POLICY_FIELDS.cost.max),
+  modelBytes: z.int().min(POLICY_FIELDS.modelBytes.min).max(POLICY_FIELDS.modelBytes.max),
+  project: TEXTS.min(POLICY_FIELDS.project.minItems),
+  modelFormat: z.enum(POLICY_FIELDS.modelFormat.choices),
 } satisfies { readonly [Name in keyof PolicyDefinition]-?: z.ZodType<NonNullable<PolicyDefinition[Name]>> }
 
 /** The policy that an operator may give to tools whose traffic bypasses our guard: never `safe-fetch` (OWP-37). */
@@ -163,7 +166,7 @@ export function policyOf(
   return { ...policy, tenants: (policy.tenants ?? tenants).filter((tenant) => tenants.includes(tenant)) }
 }
 
-/** Commands are not confined, so each call needs an approval unless the operator or the declared tier decides otherwise. */
+/** Tools of tier `exec` are not confined, so each call needs an approval, unless the operator or a source that declares this tier sets another rule. */
 function execDefaults({ safetyTier, approval }: PolicyDefinition): PolicyDefinition {
   const declared = safetyTier === 'exec' ? approval : undefined
   return { egress: 'host-owned', approval: declared ?? 'always', replay: 'non-deterministic' }

@@ -1,4 +1,4 @@
-import { unchangedFetch } from '#client/http'
+import { revalidatingFetch } from '#client/http'
 import { type ClientOptions, type ClientSettings, readOptions } from '#client/options'
 import { fault } from '#kernel/base/errors'
 import { defined, type JsonValue } from '#kernel/base/json'
@@ -34,7 +34,7 @@ export function callSettings(
 
 /** The `fetch` for descriptions of tools. It remembers answers, so that an unchanged description is not sent again. */
 export function descriptionFetch(services: SourceServices): ClientSettings['fetch'] {
-  return unchangedFetch((address, init) => (services.fetchDescription ?? services.fetch)(address, init))
+  return revalidatingFetch((address, init) => (services.fetchDescription ?? services.fetch)(address, init))
 }
 
 interface RemoteServer {
@@ -97,8 +97,8 @@ function reasonOf(error: unknown): string {
 }
 
 /**
- * Refuses the call if the operator accepted the tool for an address other than the configured one, which our
- * credentials are for (rule 32).
+ * Refuses the call if the operator accepted the tool for an address other than the configured one: our credentials
+ * belong to the configured address (rule 32).
  */
 export function checkAddress(nativeName: string, accepted: string, configured: string): void {
   if (accepted === configured) return

@@ -12,13 +12,13 @@ import type {
 } from '#store/imports'
 import { definitionDiff, pinHash } from './definition-diff.ts'
 import { FIRST_VERSION, hashOfWaiting, servedHash, toolNameOf, worstClass } from './pin-view.ts'
-import { giveLocalNames } from './project.ts'
+import { assignLocalNames } from './project.ts'
 import type { Discovery, OfferedTool, Source, ToolHints } from './source.ts'
 import { createTextReader, type Suspicion, suspicionsOf, type TextReader } from './suspicions.ts'
 
 /**
- * Decides how a discovery changes the pins of its source; `Pins` writes the result. Invariant: after the first
- * sight, only the operator's own policy and withdrawn hints change the served tools, never an offer.
+ * Decides how a discovery changes the pins of its source; `Pins` writes the result. Invariant: once a source has been
+ * seen, a discovery changes its served tools only by withdrawn hints and by the operator's current policy.
  */
 
 const MAX_NAME_LENGTH = 512
@@ -32,32 +32,32 @@ const MAX_VALUES = 200_000
  */
 export async function sanitizeDiscovered({ tools }: Pick<Discovery, 'tools'>) {
   const yielder = new EventLoopYielder()
-  const sighted = new Map<string, OfferedTool>()
+  const kept = new Map<string, OfferedTool>()
   const leftOut: { nativeName: string; problem: string }[] = []
   for (const tool of tools) {
     if (yielder.isDue) await yielder.yieldNow()
-    const problem = problemOf(tool, sighted)
-    if (problem === undefined) sighted.set(tool.nativeName, tool)
+    const problem = problemOf(tool, kept)
+    if (problem === undefined) kept.set(tool.nativeName, tool)
     else leftOut.push({ nativeName: tool.nativeName.slice(0, MAX_NAME_LENGTH), problem })
   }
-  return { tools: [...sighted.values()], leftOut }
+  return { tools: [...kept.values()], leftOut }
 }
 
-function problemOf(tool: OfferedTool, sighted: ReadonlyMap<string, OfferedTool>): string | undefined {
+function problemOf(tool: OfferedTool, kept: ReadonlyMap<string, OfferedTool>): string | undefined {
   const { nativeName } = tool
   if (nativeName === '' || nativeName.length > MAX_NAME_LENGTH || !nativeName.isWellFormed()) {
     return `the upstream offers a tool whose name does not have 1 to ${MAX_NAME_LENGTH} valid characters; it is left out`
   }
   if (nativeName.includes('\0')) return 'the upstream offers a tool with NUL in its name; it is left out'
-  if (sighted.size >= MAX_TOOLS) return `the upstream offers more than ${MAX_TOOLS} tools; one is left out`
-  if (sighted.has(nativeName)) return 'the upstream offers two tools with this name; the second is left out'
+  if (kept.size >= MAX_TOOLS) return `the upstream offers more than ${MAX_TOOLS} tools; one is left out`
+  if (kept.has(nativeName)) return 'the upstream offers two tools with this name; the second is left out'
   const { inputSchema, outputSchema, binding, requirements } = tool
-  return isTooMuch([inputSchema, outputSchema, binding, requirements])
+  return isTooLarge([inputSchema, outputSchema, binding, requirements])
     ? `the upstream offers a definition with more than ${MAX_VALUES} values or ${MAX_DEPTH} levels; it is left out`
     : undefined
 }
 
-function isTooMuch(value: unknown): boolean {
+function isTooLarge(value: unknown): boolean {
   let left = MAX_VALUES
   const walk = (inner: unknown, depth: number): boolean => {
     left -= 1
@@ -68,7 +68,7 @@ function isTooMuch(value: unknown): boolean {
   return walk(value, 0)
 }
 
-interface Sighting {
+interface Observation {
   readonly source: Pick<Source, 'policyFor' | 'wants'>
   readonly identity: JsonObject
   readonly tools: readonly OfferedTool[]
@@ -78,16 +78,16 @@ interface Sighting {
 /** The first time a source is seen, every tool that is not suspicious is accepted. Returns `undefined` if nothing changes. */
 export async function classifyDiscovery(
   known: PinnedSource,
-  sighting: Sighting,
+  observation: Observation,
 ): Promise<PinWrite | undefined> {
   const rows = new Map(known.pins.map((pin) => [pin.nativeName, pin]))
-  const offered = new Map(sighting.tools.map((tool) => [tool.nativeName, tool]))
-  const given = new Map(known.pins.map((pin) => [pin.nativeName, pin.local]))
-  const names = giveLocalNames([...offered.keys()], given)
+  const offered = new Map(observation.tools.map((tool) => [tool.nativeName, tool]))
+  const assigned = new Map(known.pins.map((pin) => [pin.nativeName, pin.local]))
+  const names = assignLocalNames([...offered.keys()], assigned)
   const gone = known.pins.filter((pin) => !offered.has(pin.nativeName))
   const findRenamed = createRenameFinder(gone.filter((pin) => pin.isServed))
   const isFirst = known.revision <= 0
-  // A source without tools has not been seen yet.
+  // A source counts as seen once it has offered a tool.
   if (isFirst && offered.size === 0) return undefined
   const next: PinRecord[] = []
   const read = createTextReader()
@@ -96,7 +96,7 @@ export async function classifyDiscovery(
   await yielder.yieldNow()
   for (const [nativeName, tool] of offered) {
     if (yielder.isDue) await yielder.yieldNow()
-    const { identity } = sighting
+    const { identity } = observation
     const definition = { hash: pinHash(identity, tool), offered: tool, identity }
     const before = rows.get(nativeName) ?? {
       nativeName,
@@ -105,9 +105,9 @@ export async function classifyDiscovery(
       isServed: false,
       waiting: undefined,
     }
-    next.push(classifyOffered(before, definition, { sighting, findRenamed, isFirst, read }))
+    next.push(classifyOffered(before, definition, { observation, findRenamed, isFirst, read }))
   }
-  for (const row of gone) next.push(classifyGone(row, sighting))
+  for (const row of gone) next.push(classifyGone(row, observation))
   const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
   // An interrupted first discovery ends with the tools that are offered now.
   if (changed.length === 0 && known.revision >= 0) return undefined
@@ -116,47 +116,49 @@ export async function classifyDiscovery(
   let changesServed = false
   const count = changed.filter((pin) => pin.isServed).length
   // A first discovery has one event for all tools, because there may be thousands.
-  const events: PinChanged[] = isFirst ? [{ type: 'pin.first_seen', at: sighting.atMs, source, count }] : []
+  const events: PinChanged[] = isFirst
+    ? [{ type: 'pin.first_seen', at: observation.atMs, source, count }]
+    : []
   for (const pin of changed) {
     if (yielder.isDue) await yielder.yieldNow()
     const before = rows.get(pin.nativeName)
     changesServed ||= servedHash(pin) !== servedHash(before)
-    events.push(...eventOf(pin, before, source, sighting.atMs))
+    events.push(...eventOf(pin, before, source, observation.atMs))
   }
   return { source, seen: revision, pins: changed, changesServed, events }
 }
 
 interface Situation {
-  readonly sighting: Sighting
+  readonly observation: Observation
   readonly findRenamed: ReturnType<typeof createRenameFinder>
   readonly isFirst: boolean
   readonly read: TextReader
 }
 
 function classifyOffered(known: PinRecord, definition: StoredDefinition, situation: Situation): PinRecord {
-  const { sighting, isFirst } = situation
+  const { observation, isFirst } = situation
   const row = withHints(known, definition)
   const { accepted, isServed } = row
   if (isServed && accepted?.hash === definition.hash) {
     return withWaiting(withPolicy(row, definition.offered.policy), undefined)
   }
-  const current = withPolicy(row, policyNow(row, sighting))
+  const current = withPolicy(row, policyNow(row, observation))
   if (row.waiting?.definition?.hash === definition.hash) return current
   const suspicions = suspicionsOf(definition.offered, situation.read)
   if (isFirst && suspicions.length === 0) {
-    const first = { ...definition, version: FIRST_VERSION, atMs: sighting.atMs, by: 'first sight' }
+    const first = { ...definition, version: FIRST_VERSION, atMs: observation.atMs, by: 'first sight' }
     return { ...row, accepted: first, isServed: true, waiting: undefined }
   }
   const waiting =
     isServed && accepted !== undefined
-      ? changeOf(accepted, definition, sighting.atMs)
+      ? changeOf(accepted, definition, observation.atMs)
       : additionOf(definition, suspicions, situation)
   return withWaiting(current, waiting)
 }
 
 /**
- * Hints follow the operator, who trusts them or not, and the upstream if it withdraws a hint, which needs no decision.
- * Newly trusted hints apply to exactly the accepted definition.
+ * Updates the accepted hints without a decision if the operator's trust has changed or the upstream has withdrawn a
+ * hint. Newly trusted hints apply only to exactly the accepted definition.
  */
 function withHints(row: PinRecord, { hash, offered: { hints } }: StoredDefinition): PinRecord {
   const { accepted } = row
@@ -193,7 +195,7 @@ function changeOf(
 function additionOf(
   definition: StoredDefinition,
   suspicions: readonly Suspicion[],
-  { sighting, findRenamed }: Situation,
+  { observation, findRenamed }: Situation,
 ): WaitingChange {
   const before = findRenamed(definition)
   // A renamed tool is breaking, because callers must use the new name.
@@ -204,7 +206,7 @@ function additionOf(
     class: suspicions.length > 0 ? 'suspicious' : found,
     reasons: suspicions.map(reasonOf),
     ...(before === undefined ? {} : { renamedFrom: before.nativeName }),
-    seenAtMs: sighting.atMs,
+    seenAtMs: observation.atMs,
   }
 }
 
@@ -212,20 +214,20 @@ function reasonOf({ where, says }: Suspicion): string {
   return `${where} ${says}`
 }
 
-function classifyGone(row: PinRecord, sighting: Sighting): PinRecord {
+function classifyGone(row: PinRecord, observation: Observation): PinRecord {
   if (!row.isServed) return withWaiting(row, undefined)
-  const current = withPolicy(row, policyNow(row, sighting))
+  const current = withPolicy(row, policyNow(row, observation))
   // A tool that the operator excluded is not a change in the upstream.
-  if (row.accepted !== undefined && sighting.source.wants?.(row.accepted.offered) === false)
+  if (row.accepted !== undefined && observation.source.wants?.(row.accepted.offered) === false)
     return withWaiting(current, undefined)
   if (row.waiting?.kind === 'removal') return current
   const removal = { kind: 'removal', definition: undefined, class: 'breaking' } as const
   const reasons = ['the upstream no longer offers it']
-  return withWaiting(current, { ...removal, reasons, seenAtMs: sighting.atMs })
+  return withWaiting(current, { ...removal, reasons, seenAtMs: observation.atMs })
 }
 
 /** The operator's policy for the accepted definition; `undefined` if the source cannot read the definition, which projection reports. */
-function policyNow({ accepted }: PinRecord, { source }: Sighting): PolicyDefinition | undefined {
+function policyNow({ accepted }: PinRecord, { source }: Observation): PolicyDefinition | undefined {
   if (accepted === undefined) return undefined
   try {
     return source.policyFor?.(accepted.offered)
@@ -266,23 +268,23 @@ function eventOf(
 }
 
 /**
- * Finds the removed tool that was renamed to a new tool: one with the same schemas and the same text or target, under another
- * name. Uses an index, because an upstream may replace thousands of tools at once.
+ * Finds the removed tool that a new tool renames: it has the same schemas and the same text or target. Uses an index,
+ * because an upstream may replace thousands of tools at once.
  */
 function createRenameFinder(gone: readonly PinRecord[]) {
   let known: Map<string, PinRecord> | undefined
   return (definition: StoredDefinition): PinRecord | undefined => {
     known ??= new Map(
       gone.flatMap((pin) =>
-        pin.accepted === undefined ? [] : marksOf(pin.accepted).map((mark) => [mark, pin]),
+        pin.accepted === undefined ? [] : renameKeys(pin.accepted).map((key) => [key, pin]),
       ),
     )
-    const [byText = '', byTarget = ''] = marksOf(definition)
+    const [byText = '', byTarget = ''] = renameKeys(definition)
     return known.get(byText) ?? known.get(byTarget)
   }
 }
 
-function marksOf({ offered }: StoredDefinition): readonly string[] {
+function renameKeys({ offered }: StoredDefinition): readonly string[] {
   const { inputSchema, outputSchema, description, binding } = offered
   const schemas: readonly JsonValue[] = [inputSchema, outputSchema]
   return [canonicalJson(['text', description, ...schemas]), canonicalJson(['target', binding, ...schemas])]

@@ -16,8 +16,8 @@ import type { OfferedTool } from './source.ts'
 import { suspicionsOf } from './suspicions.ts'
 
 /**
- * Compares a definition with the accepted one, and hashes definitions. Pins use it, and calls to programs that offer
- * a definition other than the accepted one.
+ * Compares a definition with the accepted one, and hashes definitions. Pins use it, and so do calls to a program that
+ * offers a changed definition. Invariant: a change of `pinHash` always has at least one difference.
  */
 
 /** A definition, and the identity of the upstream that offers it. */
@@ -37,9 +37,28 @@ function offerDiff({ offered: before }: OfferedBy, { offered: after }: OfferedBy
     ...requirementsDiff(before.requirements, after.requirements),
     // A withdrawn hint takes effect at once, so only additional hints wait for a decision.
     ...leafDiff('hints', { ...before.hints }, { ...after.hints }, 'widening'),
-    ...leafDiff('definition', before.entry?.definition, after.entry?.definition, 'wording'),
+    ...entryDiff(before.entry, after.entry),
     ...leafDiff('passedOn', before.passedOn, after.passedOn, 'wording'),
   ]
+}
+
+/** A model follows the files of a skill, so a change of one is as grave as that of a schema. */
+function entryDiff(before: OfferedTool['entry'], after: OfferedTool['entry']): readonly Difference[] {
+  const isSkill = before?.kind === 'skill'
+  const [left, right] = isSkill
+    ? [skillFacts(before), skillFacts(after)]
+    : [before?.definition, after?.definition]
+  return leafDiff('definition', left, right, isSkill ? 'breaking' : 'wording')
+}
+
+/** The definition of a skill, with its files by their addresses. */
+function skillFacts(entry: OfferedTool['entry']): JsonObject {
+  const { resources, ...rest } = entry?.definition ?? {}
+  if (!Array.isArray(resources)) return { ...rest, ...(resources === undefined ? {} : { files: resources }) }
+  const files = resources
+    .filter(isJsonObject)
+    .map(({ uri, digest }): [string, JsonValue] => [String(uri), digest ?? null])
+  return { ...rest, files: Object.fromEntries(files) }
 }
 
 function outputDiff(before: JsonObject | null, after: JsonObject | null): readonly Difference[] {

@@ -3,8 +3,8 @@ import type { Approval } from '#kernel/tool/tool'
 import { matchesGlob, patternsLike } from '#kernel/tool/toolsets'
 
 /**
- * Finds operator settings that do not match any tool of a source. `Sources` reports them, and withholds a source if the
- * setting would restrict one of its tools.
+ * Finds operator settings for tools of a source that have no effect, usually because of a misspelled name. `Sources`
+ * reports them. Invariant: a source is withheld while a setting that should restrict one of its tools matches none.
  */
 
 /** An operator's setting for a tool of a source, by a name that may be wrong. */
@@ -24,12 +24,12 @@ export interface SourceOverride {
   readonly sharedWith?: readonly string[]
 }
 
-export interface IdleOverride {
+export interface IneffectiveOverride {
   readonly text: string
   readonly name: string
   readonly isPattern: boolean
-  /** ` Did you mean "write_file"?`, or nothing. */
-  readonly meant: string
+  /** ` Did you mean "write_file"?`, or empty. */
+  readonly suggestion: string
   readonly guards: boolean
   /** True if another source, whose tools are not known yet, may have the tool. */
   readonly isUndecided?: boolean
@@ -49,26 +49,26 @@ interface KnownNames {
   namesOf?(source: string): ReadonlySet<string> | undefined
 }
 
-/** Overrides that match no tool, each with the most similar name. Empty for a source whose tools are unknown. */
-export function idleOverrides(
+/** Overrides that match no tool, or whose predicate is never evaluated. Empty for a source whose tools are unknown. */
+export function ineffectiveOverrides(
   overrides: readonly SourceOverride[],
   known: KnownNames,
-): readonly IdleOverride[] {
+): readonly IneffectiveOverride[] {
   if (known.native.size === 0 && !known.isRead) return []
   return overrides.flatMap((override) => {
     const { where, name, guards, rule } = override
-    if (override.of === 'tools') return idleToolNames(override, known)
+    if (override.of === 'tools') return ineffectiveToolNames(override, known)
     const isPattern = override.of === 'patterns' && name.includes('*')
     const hasMatch = isPattern
       ? [...known.native].some((native) => matchesGlob(native, name))
       : known.native.has(name)
     if (hasMatch || (!known.isRead && isLeftOut(override, overrides))) return []
-    const meant = didYouMean(name, isPattern ? patternsLike(name, known.native) : known.native)
+    const suggestion = didYouMean(name, isPattern ? patternsLike(name, known.native) : known.native)
     const text =
       rule === undefined
-        ? `\`${where}\` names "${name}", which matches no tool of this source.${meant}`
-        : `The ${rule} for "${name}" matches no tool of this source.${meant}`
-    return [{ guards, name, isPattern, meant, text }]
+        ? `\`${where}\` names "${name}", which matches no tool of this source.${suggestion}`
+        : `The ${rule} for "${name}" matches no tool of this source.${suggestion}`
+    return [{ guards, name, isPattern, suggestion, text }]
   })
 }
 
@@ -78,29 +78,29 @@ function isLeftOut({ where, name }: SourceOverride, overrides: readonly SourceOv
   return overrides.some((other) => other.where === 'exclude' && matchesGlob(name, other.name))
 }
 
-function idleToolNames(
+function ineffectiveToolNames(
   { where, name, guards, isPredicate, sharedWith = [] }: SourceOverride,
   { tools, namesOf }: KnownNames,
-): readonly IdleOverride[] {
+): readonly IneffectiveOverride[] {
   const matching = tools.filter(({ names }) => names.includes(name))
-  const idle = { guards, name, isPattern: false, meant: '' }
+  const common = { guards, name, isPattern: false, suggestion: '' }
   if (matching.length === 0) {
     if (sharedWith.some((source) => namesOf?.(source)?.has(name))) return []
     const unknown = sharedWith.find((source) => namesOf?.(source) === undefined)
     if (unknown !== undefined) {
       const text = `The approval rule for "${name}" in \`${where}\` matches no tool of this source, and the tools of "${unknown}" are not known yet.`
-      return [{ ...idle, text, isUndecided: true }]
+      return [{ ...common, text, isUndecided: true }]
     }
     const known = tools.flatMap(({ names }) => names)
-    const meant = didYouMean(name, known)
-    const text = `The approval rule for "${name}" in \`${where}\` matches no served tool.${meant}`
-    return [{ ...idle, meant, text }]
+    const suggestion = didYouMean(name, known)
+    const text = `The approval rule for "${name}" in \`${where}\` matches no served tool.${suggestion}`
+    return [{ ...common, suggestion, text }]
   }
   if (isPredicate !== true) return []
   return matching
     .filter(({ approval = 'conditional' }) => approval !== 'conditional')
     .map(({ id, approval }) => ({
-      ...idle,
+      ...common,
       text: `\`${where}\` has \`when\` for ${id}, whose approval is '${approval}': the predicate is never evaluated. Set the tool's approval to 'conditional'.`,
     }))
 }

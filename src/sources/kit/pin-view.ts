@@ -8,7 +8,7 @@ import { suspicionsOf } from './suspicions.ts'
 
 /**
  * Pins as operators see them: state, waiting change, effect of an approval. The admin API, the command line and calls to
- * programs use it. Invariant: a breaking or suspicious change of a tool with effects suspends the tool (rule 32).
+ * programs use it. Invariant: a breaking or suspicious change of a tool with effects, or of a skill, suspends it (rule 32).
  */
 
 /** A text that is equal for rows with the same effect on agents and calls. */
@@ -94,8 +94,9 @@ export function diffPin(view: PinView, { accepted, waiting }: PinRecord): PinDif
     const suspicions = suspicionsOf(after.offered).map(
       (found) => ({ ...found, class: 'suspicious' }) as const,
     )
-    const { description, inputSchema, outputSchema, binding } = after.offered
-    const shown = { description, inputSchema, outputSchema, binding }
+    const { description, inputSchema, outputSchema, binding, entry } = after.offered
+    const isSkill = entry?.kind === 'skill'
+    const shown = { description, inputSchema, outputSchema, binding, ...(isSkill ? entry.definition : {}) }
     const whole = { where: 'tool', class: 'widening', says: 'is new', after: shown } as const
     return { ...view, nextVersion: FIRST_VERSION, differences: [...suspicions, whole] }
   }
@@ -112,21 +113,32 @@ const SAYS = {
 } satisfies Record<ChangeClass, string>
 
 /**
- * Why calls to a served tool are refused now: a grave change of a tool with effects waits (rule 32). A rejection does not end
+ * Why calls to a served tool are refused now: a breaking or suspicious change of a tool with effects waits (rule 32). A rejection does not end
  * the suspension, because the upstream still differs from the accepted definition.
  */
 export function suspensionOf({ isServed, accepted, waiting }: PinRecord): string | undefined {
   if (!isServed || accepted === undefined || waiting === undefined) return undefined
-  if (!isGrave(waiting.class) || !hasEffects(tierOf(accepted))) return undefined
-  return waiting.kind === 'removal' ? REMOVED_IN_SUSPENSION : SAYS[waiting.class]
+  if (!mustSuspend(waiting.class) || !isGuarded(accepted)) return undefined
+  return waiting.kind === 'removal' ? REMOVED_IN_SUSPENSION : saysOf(accepted, waiting.class)
 }
 
 /** Why a call must not be sent to the tool that its program offers now, before the pins record the change; `current` is `undefined` if the tool is not offered. */
 export function suspensionBy(accepted: OfferedBy, current: OfferedBy | undefined): string | undefined {
-  if (!hasEffects(tierOf(accepted))) return undefined
+  if (!isGuarded(accepted)) return undefined
   if (current === undefined) return REMOVED_IN_SUSPENSION
   const found = worstClass(definitionDiff(accepted, current).map((difference) => difference.class))
-  return isGrave(found) ? SAYS[found] : undefined
+  return mustSuspend(found) ? saysOf(accepted, found) : undefined
+}
+
+/** True if a breaking or suspicious change suspends calls. A skill only reads, but models follow its instructions. */
+function isGuarded(definition: OfferedBy): boolean {
+  return definition.offered.entry?.kind === 'skill' || hasEffects(tierOf(definition))
+}
+
+function saysOf({ offered }: OfferedBy, change: ChangeClass): string {
+  return change === 'breaking' && offered.entry?.kind === 'skill'
+    ? 'its files or its frontmatter have changed upstream'
+    : SAYS[change]
 }
 
 /** A tool without a tier counts as `write`. */
@@ -136,7 +148,7 @@ function tierOf({ offered }: OfferedBy): { readonly safetyTier: SafetyTier } {
 
 const WEIGHT = { wording: 0, widening: 1, breaking: 2, suspicious: 3 } satisfies Record<ChangeClass, number>
 
-/** The gravest of several changes; `wording` if there are none. */
+/** The most serious of several classes; `wording` if there are none. */
 export function worstClass(classes: readonly ChangeClass[]): ChangeClass {
   return classes.reduce<ChangeClass>(
     (worst, next) => (WEIGHT[next] > WEIGHT[worst] ? next : worst),
@@ -145,7 +157,7 @@ export function worstClass(classes: readonly ChangeClass[]): ChangeClass {
 }
 
 /** True for changes that suspend a tool with effects until an operator decides (rule 32). */
-function isGrave(change: ChangeClass): boolean {
+function mustSuspend(change: ChangeClass): boolean {
   return WEIGHT[change] >= WEIGHT.breaking
 }
 

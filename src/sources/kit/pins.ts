@@ -35,13 +35,13 @@ interface PinsOptions {
   readonly log: Logger
 }
 
-interface PinRuling {
+interface Decision {
   readonly by: string
   /** Hash of the reviewed change, or the beginning of the hash, so that a later change is not decided on. */
   readonly hash?: string
 }
 
-interface PinsRuling extends Pick<PinRuling, 'by'> {
+interface BulkDecision extends Pick<Decision, 'by'> {
   /** True to accept suspicious changes too. */
   readonly suspicious?: boolean
   /**
@@ -86,8 +86,8 @@ export class Pins {
     const { identity } = discovery
     const { tools, leftOut } = await sanitizeDiscovered(discovery)
     for (const { nativeName, problem } of leftOut) log.warn({ source: source.key, tool: nativeName }, problem)
-    const sighting = { source, identity, tools, atMs: clock.nowMs() }
-    const done = await this.#change(source.key, (known) => classifyDiscovery(known, sighting))
+    const observation = { source, identity, tools, atMs: clock.nowMs() }
+    const done = await this.#change(source.key, (known) => classifyDiscovery(known, observation))
     const waiting = done.now.pins.filter(isUndecided).length
     return { changed: done.written?.changesServed ?? false, waiting }
   }
@@ -112,26 +112,26 @@ export class Pins {
   }
 
   /** Accepts the waiting change of one tool. */
-  accept(tool: string, decision: PinRuling): Promise<PinResult> {
+  accept(tool: string, decision: Decision): Promise<PinResult> {
     return this.#decide(tool, decision, 'pin.accepted')
   }
 
   /** Rejects the waiting change of one tool; the accepted definition stays. */
-  reject(tool: string, decision: PinRuling): Promise<PinResult> {
+  reject(tool: string, decision: Decision): Promise<PinResult> {
     return this.#decide(tool, decision, 'pin.rejected')
   }
 
   /** Accepts the waiting changes of a source, except rejected changes and, by default, suspicious changes; returns the tools. */
-  async acceptAll(sourceKey: string, { by, suspicious = false, hashes }: PinsRuling) {
+  async acceptAll(sourceKey: string, { by, suspicious = false, hashes }: BulkDecision) {
     const decision = { by, atMs: this.#options.clock.nowMs() }
     let changed: readonly string[] = []
     const { written } = await this.#change(sourceKey, (known) => {
       const waiting = known.pins
         .filter(isUndecided)
         .filter((pin) => suspicious || pin.waiting?.class !== 'suspicious')
-      const isSeen = (pin: PinRecord): boolean =>
+      const isReviewed = (pin: PinRecord): boolean =>
         hashes?.get(toolNameOf(sourceKey, pin)) === (pin.waiting && hashOfWaiting(pin.waiting))
-      const decided = hashes === undefined ? waiting : waiting.filter(isSeen)
+      const decided = hashes === undefined ? waiting : waiting.filter(isReviewed)
       const found = new Set(decided.map((pin) => toolNameOf(sourceKey, pin)))
       changed = [...(hashes?.keys() ?? [])].filter((tool) => !found.has(tool))
       return changed.length > 0 ? undefined : decidePins(known, decided, 'pin.accepted', decision)
@@ -139,7 +139,7 @@ export class Pins {
     return { accepted: (written?.pins ?? []).map((pin) => toolNameOf(sourceKey, pin)), changed }
   }
 
-  async #decide(tool: string, { by, hash }: PinRuling, type: keyof typeof DECISIONS): Promise<PinResult> {
+  async #decide(tool: string, { by, hash }: Decision, type: keyof typeof DECISIONS): Promise<PinResult> {
     const found = await this.#find(tool)
     if (found === undefined) return 'not_found'
     const decision = { by, atMs: this.#options.clock.nowMs() }

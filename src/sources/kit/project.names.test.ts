@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { parseToolId } from '#kernel/base/ids'
 import { readCatalogId } from '#kernel/tool/checks'
 import type { SourceKind } from '#kernel/tool/tool'
-import { catalogIdOf, functionNameOf, giveLocalNames, toolkitOf } from './project.ts'
+import { assignLocalNames, catalogIdOf, functionNameOf, toolkitOf } from './project.ts'
 
 const KINDS: readonly SourceKind[] = ['node-pack', 'workflow', 'mcp', 'connector', 'host-extension']
 const NATIVE = fc.oneof(
@@ -15,14 +15,14 @@ const PARTS = { base: 'X.Y', toolkit: 'X', name: 'Y', version: '1.0.0' }
 
 function catalogIds(kind: SourceKind, key: string, natives: readonly string[]): readonly string[] {
   const toolkit = toolkitOf(key)
-  return [...giveLocalNames(natives, new Map())].map(([nativeName, local]) =>
+  return [...assignLocalNames(natives, new Map())].map(([nativeName, local]) =>
     catalogIdOf(kind, { toolkit, nativeName, local, vendor: toolkit }),
   )
 }
 
 describe('names of imported tools', () => {
   it('replaces other characters, and adds eight digits where a name is taken', () => {
-    const names = giveLocalNames(['read file', 'read_file', 'read-file', 'list'], new Map())
+    const names = assignLocalNames(['read file', 'read_file', 'read-file', 'list'], new Map())
     expect(names.get('read_file')).toBe('read_file')
     expect(names.get('list')).toBe('list')
     expect(names.get('read file')).toMatch(/^read_file_[0-9a-f]{8}$/)
@@ -33,7 +33,7 @@ describe('names of imported tools', () => {
   it('gives the same names for every order of the tools', () => {
     fc.assert(
       fc.property(fc.uniqueArray(NATIVE, { maxLength: 8 }), (natives) => {
-        const [forth, back] = [natives, natives.toReversed()].map((list) => giveLocalNames(list, new Map()))
+        const [forth, back] = [natives, natives.toReversed()].map((list) => assignLocalNames(list, new Map()))
         expect(back).toEqual(forth)
       }),
     )
@@ -42,8 +42,8 @@ describe('names of imported tools', () => {
   it('never changes a name that was given, and never gives one twice', () => {
     fc.assert(
       fc.property(fc.uniqueArray(NATIVE), fc.uniqueArray(NATIVE), (first, later) => {
-        const before = giveLocalNames(first, new Map())
-        const after = giveLocalNames([...first, ...later], before)
+        const before = assignLocalNames(first, new Map())
+        const after = assignLocalNames([...first, ...later], before)
         for (const [native, local] of before) expect(after.get(native)).toBe(local)
         expect(new Set(after.values()).size).toBe(after.size)
       }),
@@ -54,7 +54,7 @@ describe('names of imported tools', () => {
     fc.assert(
       fc.property(NATIVE, NATIVE, (key, native) => {
         const toolkit = toolkitOf(key)
-        const local = giveLocalNames([native], new Map()).get(native) ?? ''
+        const local = assignLocalNames([native], new Map()).get(native) ?? ''
         expect(parseToolId(`${toolkit}.${local}@1.0.0`)).toMatchObject({ toolkit, name: local })
         expect(functionNameOf(toolkit, local)).toMatch(/^[A-Za-z0-9_-]{1,64}$/)
       }),

@@ -124,11 +124,11 @@ export async function projectTools(
   const tools: Tool[] = []
   const findings: Finding[] = []
   const warnings: Finding[] = []
-  const given = new Map(
+  const assigned = new Map(
     pinned.flatMap(({ offered, local }) => (local === undefined ? [] : [[offered.nativeName, local]])),
   )
   const nativeNames = pinned.map(({ offered }) => offered.nativeName)
-  const names = giveLocalNames(nativeNames, given)
+  const names = assignLocalNames(nativeNames, assigned)
   const known = PROJECTIONS.get(source) ?? new WeakMap<OfferedTool, Projection>()
   PROJECTIONS.set(source, known)
   const yielder = new EventLoopYielder()
@@ -137,10 +137,12 @@ export async function projectTools(
   for (const pin of pinned) {
     if (yielder.isDue) await yielder.yieldNow()
     const local = names.get(pin.offered.nativeName) ?? ''
-    const mark = markOf(source, pin, local, options)
+    const cacheKey = cacheKeyOf(source, pin, local, options)
     const before = known.get(pin.offered)
     const projection =
-      before?.mark === mark ? before : { mark, ...projectTool(source, pin, { local, ...options }) }
+      before?.cacheKey === cacheKey
+        ? before
+        : { cacheKey, ...projectTool(source, pin, { local, ...options }) }
     known.set(pin.offered, projection)
     findings.push(...projection.findings)
     warnings.push(...projection.warnings)
@@ -151,7 +153,7 @@ export async function projectTools(
 
 interface Projection extends Omit<ProjectedTools, 'tools'> {
   /** Everything besides the definition that the projection depends on. */
-  readonly mark: string
+  readonly cacheKey: string
   readonly tool: Tool | undefined
 }
 
@@ -159,7 +161,7 @@ interface Projection extends Omit<ProjectedTools, 'tools'> {
 const PROJECTIONS = new WeakMap<Source, WeakMap<OfferedTool, Projection>>()
 
 /** Changes whenever the projection would. If the source cannot read its own definition, the projection reports that. */
-function markOf(source: Source, pin: PinnedTool, local: string, options: ProjectOptions): string {
+function cacheKeyOf(source: Source, pin: PinnedTool, local: string, options: ProjectOptions): string {
   const { identity, version, hash, suspended = null } = pin
   let policy: PolicyDefinition | null = null
   try {
@@ -174,7 +176,7 @@ function projectTool(
   source: Source,
   pin: PinnedTool,
   { defaultTimeoutMs, local, ...options }: ProjectOptions & Pick<Naming, 'local'>,
-): Omit<Projection, 'mark'> {
+): Omit<Projection, 'cacheKey'> {
   const { nativeName } = pin.offered
   const own = { nativeName, local, version: pin.version }
   const naming = namingOf(source.key, own, source.keptId?.(pin.offered))
@@ -195,7 +197,8 @@ function projectTool(
     const authored = source.authoredFor?.(pin.offered)
     const { keptFrom, nativeName: native } = naming
     const { entry, passedOn } = pin.offered
-    const listed = entry && { ...entry, name: entryName(naming, entry.kind) }
+    const watch = entry?.kind === 'resources' ? source.watchResource?.bind(source) : undefined
+    const listed = entry && { ...entry, name: entryName(naming, entry.kind), ...defined({ watch }) }
     const extra = defined({ shownHints, authored, keptFrom, nativeName: native, entry: listed, passedOn })
     return { tool: { ...tool, ...extra }, findings, warnings }
   } catch (error) {
@@ -225,7 +228,7 @@ function toDefinition(
   }
   // The definition stays the same while the tool is suspended, so that an earlier call can be resumed afterwards.
   const refuse = () => {
-    throw refusal(suspended ?? '')
+    throw refusal(suspended ?? '', offered.entry?.kind === 'skill' ? 'skill' : 'tool')
   }
   return defined({
     id,
@@ -273,8 +276,9 @@ export function tagsOf({ tags = [] }: Pick<OfferedTool, 'tags'>): { readonly tag
 }
 
 /** The error for a call to a suspended tool. Nothing was sent, so the call may be repeated once an operator has decided (rule 9). */
-function refusal(why: string): Error {
-  const message = `This tool is suspended: ${why}. Nothing was sent. An operator must accept the change before it can be called again.`
+function refusal(why: string, noun: 'tool' | 'skill'): Error {
+  const subject = noun === 'skill' ? 'This skill is suspended: ' : 'This tool is suspended: '
+  const message = `${subject}${why}. Nothing was sent. An operator must accept the change before it can be called again.`
   const developerMessage = 'Show the change with `collet pins diff`; accept it with `collet pins accept`.'
   return fault('upstream_failed', message, { canRetry: true, developerMessage })
 }
@@ -315,15 +319,15 @@ export function toolkitOf(sourceKey: string): string {
 
 /**
  * The names that tools get in their ids: characters that are not allowed become `_`, and a name that is taken gets `_` and eight
- * digits of its native name's hash. Names that were given once stay; among new names, a native name that needs no change comes
- * first, then code unit order, so that every process gives the same names.
+ * digits of its native name's hash. Assigned names never change. Among new tools, those whose native name needs no change come
+ * first, then code unit order decides, so that every process assigns the same names.
  */
-export function giveLocalNames(
+export function assignLocalNames(
   nativeNames: readonly string[],
-  given: ReadonlyMap<string, string>,
+  assigned: ReadonlyMap<string, string>,
 ): ReadonlyMap<string, string> {
-  const names = new Map(given)
-  const taken = new Set(given.values())
+  const names = new Map(assigned)
+  const taken = new Set(assigned.values())
   const { same = [], changed = [] } = Object.groupBy(nativeNames, (name) =>
     plain(name) === name ? 'same' : 'changed',
   )

@@ -107,8 +107,10 @@ function compare(before: JsonValue, after: JsonValue, where: string, comparison:
   for (const keyword of keywords) compareKeyword(keyword, left.schema, right.schema, where, comparison)
   const values = valuesEffect(left.schema, right.schema)
   if (values !== undefined) {
-    const [one, two] = [left.schema, right.schema].map(({ enum: list, const: value }) => list ?? value)
-    note(comparison, where, values, 'allows other values', one, two)
+    const [oldValues, newValues] = [left.schema, right.schema].map(
+      ({ enum: list, const: value }) => list ?? value,
+    )
+    note(comparison, where, values, 'allows other values', oldValues, newValues)
   }
 }
 
@@ -120,16 +122,17 @@ type Compare = (
   keyword: string,
 ) => void
 
+/** Compares two subschemas. */
 const inner: Compare = (before, after, where, comparison) => {
   compare(before ?? true, after ?? true, where, comparison)
 }
 
-const bound: (direction: 'least' | 'most') => Compare = (direction) => (before, after, where, comparison) => {
+const bound: (direction: 'min' | 'max') => Compare = (direction) => (before, after, where, comparison) => {
   const effect = boundEffect(direction, before, after)
   if (effect !== undefined) note(comparison, where, effect, saysOf(before, after), before, after)
 }
 
-/** Compares a check that is present or absent; two different checks cannot be compared. */
+/** Compares a keyword that adds a check if it is present; the effect of replacing one check by another is unknown. */
 const check: Compare = (before, after, where, comparison) => {
   if (isSame(before, after)) return
   const [wasAny, isAny] = [before === undefined || before === false, after === undefined || after === false]
@@ -138,6 +141,7 @@ const check: Compare = (before, after, where, comparison) => {
   note(comparison, where, effect, saysOf(before, after), before, after)
 }
 
+/** Compares keywords whose effect on the accepted values is not analysed. */
 const opaque: Compare = (before, after, where, comparison, keyword) => {
   const mayDiffer = comparison.meaningsDiffer && before !== undefined && hasReference(before)
   if (isSame(before, after) && !mayDiffer) return
@@ -145,6 +149,7 @@ const opaque: Compare = (before, after, where, comparison, keyword) => {
   note(comparison, where, isReworded ? 'wording' : 'other', saysOf(before, after), before, after)
 }
 
+/** Compares lists of schemas: all of them must accept a value (`allOf`), or any (`anyOf`). */
 const branches: (all: boolean) => Compare = (all) => (before, after, where, comparison, keyword) => {
   if (!comparison.meaningsDiffer && !isSame(before, after) && meansTheSame(keyword, before, after)) {
     note(comparison, where, 'wording', saysOf(before, after), before, after)
@@ -153,12 +158,12 @@ const branches: (all: boolean) => Compare = (all) => (before, after, where, comp
   const left = Array.isArray(before) ? before : []
   const right = Array.isArray(after) ? after : []
   const [had, has] = [new Set(left.map(canonicalJson)), new Set(right.map(canonicalJson))]
-  const lost = left.filter((one) => !has.has(canonicalJson(one)))
-  const gained = right.filter((one) => !had.has(canonicalJson(one)))
+  const lost = left.filter((branch) => !has.has(canonicalJson(branch)))
+  const gained = right.filter((branch) => !had.has(canonicalJson(branch)))
   const [lostOne, gainedOne] = [lost[0], gained[0]]
   const gone = new Set(lost)
-  for (const one of left) {
-    if (comparison.definitionsDiffer && !gone.has(one)) compare(one, one, where, comparison)
+  for (const branch of left) {
+    if (comparison.definitionsDiffer && !gone.has(branch)) compare(branch, branch, where, comparison)
   }
   if (lost.length === 1 && gained.length === 1 && lostOne !== undefined && gainedOne !== undefined) {
     compare(lostOne, gainedOne, where, comparison)
@@ -166,7 +171,7 @@ const branches: (all: boolean) => Compare = (all) => (before, after, where, comp
     note(comparison, where, 'other', 'has other alternatives', before, after)
   } else if (lost.length > 0 || gained.length > 0) {
     const isMore = gained.length > 0
-    // Another alternative accepts more, another condition less; the first alternative is a condition too.
+    // An additional alternative accepts more values, an additional condition fewer; the first alternative is a condition.
     const isFirstOrLast = left.length === 0 || right.length === 0
     const takesMore = all || isFirstOrLast ? !isMore : isMore
     note(comparison, where, takesMore ? 'wider' : 'narrower', saysOf(before, after), before, after)
@@ -209,7 +214,7 @@ const KEYWORDS: ReadonlyMap<string, Compare> = new Map([
   ...rows(branches(false), 'anyOf'),
   ...rows(exactlyOne, 'oneOf'),
   ...rows(
-    bound('least'),
+    bound('min'),
     'minimum',
     'exclusiveMinimum',
     'minLength',
@@ -218,7 +223,7 @@ const KEYWORDS: ReadonlyMap<string, Compare> = new Map([
     'minContains',
   ),
   ...rows(
-    bound('most'),
+    bound('max'),
     'maximum',
     'exclusiveMaximum',
     'maxLength',
@@ -256,21 +261,27 @@ function compareProperties(
   comparison: Comparison,
 ): void {
   const [left, right] = [propertiesOf(before), propertiesOf(after)]
-  const [demanded, demands] = [requiredOf(before), requiredOf(after)]
-  for (const name of new Set([...Object.keys(left), ...Object.keys(right), ...demanded, ...demands])) {
+  const [requiredBefore, requiredAfter] = [requiredOf(before), requiredOf(after)]
+  for (const name of new Set([
+    ...Object.keys(left),
+    ...Object.keys(right),
+    ...requiredBefore,
+    ...requiredAfter,
+  ])) {
     const pointer = childPointer(`${where}/properties`, name)
-    const one = Object.hasOwn(left, name) ? left[name] : undefined
-    const two = Object.hasOwn(right, name) ? right[name] : undefined
-    const isRequired = demands.has(name)
-    if (one !== undefined && two === undefined) {
-      comparison.found.push({ where: pointer, class: 'breaking', says: 'is gone', before: one })
-    } else if (one === undefined && two !== undefined) {
+    const schemaBefore = Object.hasOwn(left, name) ? left[name] : undefined
+    const schemaAfter = Object.hasOwn(right, name) ? right[name] : undefined
+    const isRequired = requiredAfter.has(name)
+    if (schemaBefore !== undefined && schemaAfter === undefined) {
+      comparison.found.push({ where: pointer, class: 'breaking', says: 'is gone', before: schemaBefore })
+    } else if (schemaBefore === undefined && schemaAfter !== undefined) {
       const found = isRequired && comparison.side === 'input' ? 'breaking' : 'widening'
       const says = isRequired ? 'is new and required' : 'is new'
-      comparison.found.push({ where: pointer, class: found, says, after: two })
+      comparison.found.push({ where: pointer, class: found, says, after: schemaAfter })
     } else {
-      if (one !== undefined && two !== undefined) compare(one, two, pointer, comparison)
-      if (demanded.has(name) === isRequired) continue
+      if (schemaBefore !== undefined && schemaAfter !== undefined)
+        compare(schemaBefore, schemaAfter, pointer, comparison)
+      if (requiredBefore.has(name) === isRequired) continue
       const says = isRequired ? 'is now required' : 'is no longer required'
       note(comparison, pointer, isRequired ? 'narrower' : 'wider', says)
     }

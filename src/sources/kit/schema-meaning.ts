@@ -107,7 +107,7 @@ export type SchemaEffect = 'narrower' | 'wider' | 'other' | 'wording'
 
 /** Compares two values of a bound; an absent bound refuses nothing. */
 export function boundEffect(
-  direction: 'least' | 'most',
+  direction: 'min' | 'max',
   before: JsonValue | undefined,
   after: JsonValue | undefined,
 ): SchemaEffect | undefined {
@@ -115,7 +115,7 @@ export function boundEffect(
   if (before === undefined) return 'narrower'
   if (after === undefined) return 'wider'
   if (typeof before !== 'number' || typeof after !== 'number') return 'other'
-  return after > before === (direction === 'least') ? 'narrower' : 'wider'
+  return after > before === (direction === 'min') ? 'narrower' : 'wider'
 }
 
 export const TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']

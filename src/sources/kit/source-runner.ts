@@ -7,7 +7,7 @@ import type { Discovery, OfferedTool, Source, SourceHealth, UpstreamList } from 
 
 /**
  * Reads the definitions of one source: at start, when the source reports a change, periodically, and with a growing
- * pause after failures. `Sources` has one for each open source. Invariant: one reading at a time.
+ * pause after failures. `Sources` has a runner for each open source. Invariant: only one reading runs at a time.
  */
 
 const DISCOVERY_DEADLINE_MS = 30_000
@@ -58,7 +58,7 @@ export class SourceRunner {
   /** `offered` is the number of tools. */
   #last: (Pick<Discovery, 'warnings'> & { readonly atMs: number; readonly offered: number }) | undefined
   #waiting = 0
-  /** Lists that the upstream reported to have changed since the last reading began. */
+  /** Lists that the upstream has reported as changed since the last reading began. */
   #reported = new Set<UpstreamList>()
   #seen: { readonly state: SourceHealth['state']; readonly sinceMs: number }
   #closing: Promise<void> | undefined
@@ -171,7 +171,7 @@ export class SourceRunner {
       const discovery = await untilAborted(this.source.discover(signal), signal)
       const { changed, waiting } = await this.#options.observe(discovery)
       this.#noteRead(discovery, waiting)
-      // A change of the catalog has been announced already; resources are not in the catalog one by one.
+      // A change of the catalog has been announced already; the catalog does not contain single resources.
       const lists = reported.filter((list) => !changed || list === 'resources')
       if (lists.length > 0) this.#options.announce?.(lists)
     } catch (error) {
@@ -220,7 +220,7 @@ export interface DefinitionPins {
 }
 
 export interface Observed {
-  /** True if other tools may be served from now on. */
+  /** True if the served tools or their definitions changed. */
   readonly changed: boolean
   /** Changes that wait for a decision of an operator. */
   readonly waiting: number

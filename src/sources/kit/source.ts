@@ -2,6 +2,7 @@ import type { Clock } from '#kernel/base/clock'
 import type { EntryKind, ToolId } from '#kernel/base/ids'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
+import type { Principal } from '#kernel/base/principal'
 import type { Secret } from '#kernel/base/secret'
 import type { SessionDefinition } from '#kernel/tool/define'
 import type {
@@ -47,23 +48,49 @@ export interface SourceServices {
    * `egress.maxResponseBytes` if that is more); absent = `fetch`.
    */
   readonly fetchDescription?: typeof fetch
-  /** Guarded like `fetch`, without its objects, which cost more than a small call itself; absent = `fetch` only. */
+  /** Guarded like `fetch`, but without `Request` and `Response`, which cost more than a small call; if absent, `fetch` is used. */
   readonly send?: SendRequest
   readonly clock: Clock
   readonly log: Logger
+  /** Absent if no telemetry is exported. */
+  readonly requests?: RequestLog | undefined
   /** Relative paths in the options start here: the folder of the configuration. */
   readonly folder: string
   /** The store's keyed one-way digest, for values that pins compare but must not contain; absent if nothing is pinned. */
   digest?(text: string): string
   /**
-   * A token of a provider for listing, which has no caller: this server's own, or the one that `as`, a principal, consented to;
-   * `undefined` if there is none.
+   * A provider's token for listing tools, which has no caller: this server's own token, or the token that the principal `as`
+   * consented to; `undefined` if there is none.
    */
   listingToken?(need: ListingNeed): Promise<Secret | undefined>
   /** The upstream refused a token. Returns what the caller can do; `undefined` if a new token would not help. */
   tokenRefused?(refusal: TokenRefusal): string | undefined
   /** Environment variables of this process. A source passes on a few harmless variables and those that its options name. */
   readonly environment?: Readonly<Record<string, string | undefined>>
+}
+
+/** Records requests to upstreams as spans and durations, where telemetry is exported. */
+export interface RequestLog {
+  start(request: UpstreamRequest): StartedRequest
+}
+
+interface UpstreamRequest {
+  /** Name of the span, without the target. */
+  readonly name: string
+  readonly target: string | undefined
+  /** `traceparent` of the call behind the request; without it there is no span. */
+  readonly parent: string | undefined
+  /** Attributes of the span and of its duration, under the names of OpenTelemetry: their values must be few. */
+  readonly attributes: Readonly<Record<string, string | number>>
+  /** Attributes of the span alone. */
+  readonly details: Readonly<Record<string, string | number>>
+}
+
+interface StartedRequest {
+  /** The span of this request, for its receiver. */
+  readonly traceparent: string | undefined
+  /** `errorType` is absent if the request succeeded. */
+  end(errorType?: string): void
 }
 
 export interface ListingNeed {
@@ -113,13 +140,13 @@ export interface OfferedTool {
    * Kept with the pin and passed to `invoke`, so that a call uses the accepted binding.
    */
   readonly binding: JsonObject
-  /** Present for a prompt or another entry that is no tool; its native name begins with the kind: `prompt/summary`. */
+  /** Present for a prompt or another entry that is not a tool; its native name begins with the kind: `prompt/summary`. */
   readonly entry?: OfferedEntry
-  /** Members of an MCP server's definition that callers on MCP get as they are. */
+  /** Members of an MCP server's definition that MCP callers get unchanged. */
   readonly passedOn?: JsonObject
 }
 
-/** A list that an upstream can report to have changed. */
+/** A list that an upstream can report as changed. */
 export type UpstreamList = 'tools' | 'prompts' | 'resources'
 
 /** An entry as its upstream lists it. */
@@ -158,7 +185,7 @@ export interface SourceHealth {
   readonly reason?: string
 }
 
-/** Where tools come from. Special cases are optional members; no other module knows the type of a source. */
+/** A source of tools. Special cases are optional members, so the kit does not depend on the type of a source. */
 export interface Source {
   /** Key in the configuration, and toolkit of its tools. */
   readonly key: string
@@ -184,6 +211,11 @@ export interface Source {
    * `context.signal` ends the call; `context.token` and `secret` return the credentials that `requirements` declared.
    */
   invoke(invocation: Invocation): Promise<JsonValue | ShownValue | undefined>
+  /**
+   * Reports changes of a resource that the principal subscribed to, or subscribes to next with a call, until the returned function
+   * is called. The last one ends the subscription at the upstream.
+   */
+  watchResource?(uri: string, principal: Principal, onUpdated: (uri: string) => void): () => void
   /** The session of a tool that keeps state upstream between calls (openwop §7.3). */
   sessionOf?(tool: OfferedTool): SessionDefinition | undefined
   /**
@@ -206,10 +238,10 @@ export interface Source {
   close(): Promise<void>
 }
 
-/** The setting that an upstream without tools needs from the operator. */
+/** What the operator must supply before the tools can be read: more time, the program, or a credential. */
 export type UpstreamLack = 'time' | 'program' | 'credential'
 
-/** The cause of a failed discovery that an operator can remove. */
+/** The cause of a failed discovery if the operator can fix it. */
 export class UpstreamLacks extends Error {
   override readonly name = 'UpstreamLacks'
   readonly lack: UpstreamLack

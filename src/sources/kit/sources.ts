@@ -10,7 +10,7 @@ import type { LiveRegistry } from '#kernel/tool/catalog'
 import type { SourceKind, Tool } from '#kernel/tool/tool'
 import { pinHash } from './definition-diff.ts'
 import { countOffered, type OfferCounts } from './offer-counts.ts'
-import { type IdleOverride, idleOverrides, type SourceOverride } from './overrides.ts'
+import { type IneffectiveOverride, ineffectiveOverrides, type SourceOverride } from './overrides.ts'
 import { joinTools, type ProjectedTools } from './project.ts'
 import type { Discovery, OfferedTool, Source, UpstreamList } from './source.ts'
 import { type DefinitionPins, type PinnedTool, SourceRunner, type SourceStatus } from './source-runner.ts'
@@ -64,7 +64,7 @@ interface OpenSource {
   /** Native names as of the last reading; `undefined` before the first reading. */
   read: readonly string[] | undefined
   /** The operator's overrides that have no effect. */
-  idle: readonly IdleOverride[]
+  ineffective: readonly IneffectiveOverride[]
 }
 
 /** The projection of a source's accepted definitions. */
@@ -81,7 +81,7 @@ export interface SourceView extends SourceStatus, OfferCounts {
   /** Problems with tools that are served nevertheless. */
   readonly oddities: readonly Finding[]
   /** The operator's overrides that have no effect; they are also among the warnings. */
-  readonly idle: readonly IdleOverride[]
+  readonly ineffective: readonly IneffectiveOverride[]
 }
 
 export class Sources {
@@ -111,11 +111,11 @@ export class Sources {
   }
 
   status(): readonly SourceView[] {
-    return [...this.#open.values()].map(({ runner, served, wanted, idle }) => ({
-      ...withIdle(runner.status(), idle),
-      idle,
+    return [...this.#open.values()].map(({ runner, served, wanted, ineffective }) => ({
+      ...withIneffective(runner.status(), ineffective),
+      ineffective,
       oddities: served.warnings,
-      ...countOffered(isWithheld({ idle }) ? [] : served.tools),
+      ...countOffered(isWithheld({ ineffective }) ? [] : served.tools),
       findings: [...served.findings, ...(this.#clashes.get(wanted.key) ?? [])],
     }))
   }
@@ -229,7 +229,7 @@ export class Sources {
       announce: (lists) => this.#options.announce?.(wanted.key, lists),
     })
     const calls = new RunningCalls(source)
-    this.#open.set(wanted.key, { wanted, runner, calls, served: NOTHING, read: undefined, idle: [] })
+    this.#open.set(wanted.key, { wanted, runner, calls, served: NOTHING, read: undefined, ineffective: [] })
   }
 
   /** Keeps the names from a reading; true if they may change what the operator's overrides match. */
@@ -282,8 +282,8 @@ export class Sources {
     const { overrides = [] } = open.wanted
     if (overrides.length === 0) return
     const { pins, log } = this.#options
-    const before = open.idle.map(({ text }) => text).join('\n')
-    open.idle = idleOverrides(overrides, {
+    const before = open.ineffective.map(({ text }) => text).join('\n')
+    open.ineffective = ineffectiveOverrides(overrides, {
       native: new Set([...(open.read ?? []), ...(await pins.names(key))].flatMap(operatorNames)),
       tools: open.served.tools.map((tool) => ({
         id: tool.id,
@@ -293,8 +293,8 @@ export class Sources {
       isRead: open.read !== undefined,
       namesOf: (other) => this.#namesOf(other),
     })
-    if (open.idle.map(({ text }) => text).join('\n') === before) return
-    for (const { text, guards, isUndecided } of open.idle) {
+    if (open.ineffective.map(({ text }) => text).join('\n') === before) return
+    for (const { text, guards, isUndecided } of open.ineffective) {
       if (isUndecided) continue
       const about = { source: key, problem: text }
       if (guards) log.error(about, 'the tools of a source are not served: a rule matches none of them')
@@ -359,21 +359,21 @@ class RunningCalls {
   }
 }
 
-function isWithheld({ idle }: Pick<OpenSource, 'idle'>): boolean {
-  return idle.some(({ guards }) => guards)
+function isWithheld({ ineffective }: Pick<OpenSource, 'ineffective'>): boolean {
+  return ineffective.some(({ guards }) => guards)
 }
 
 /** An override without effect makes a working source `degraded`, because its operator relies on the override. */
-function withIdle(status: SourceStatus, idle: readonly IdleOverride[]): SourceStatus {
-  const [first] = idle
+function withIneffective(status: SourceStatus, ineffective: readonly IneffectiveOverride[]): SourceStatus {
+  const [first] = ineffective
   if (first === undefined) return status
-  const guards = idle.flatMap(({ guards, text }) => (guards ? [text.replace(/^The /, 'the ')] : []))
+  const guards = ineffective.flatMap(({ guards, text }) => (guards ? [text.replace(/^The /, 'the ')] : []))
   const reason = guards.length > 0 ? `Not served: ${guards.join(' Also, ')}` : first.text
   const isWell = status.state === 'ready' || status.state === 'starting'
   return {
     ...status,
     ...(isWell ? { state: 'degraded' as const, reason } : {}),
-    warnings: [...idle.map(({ text }) => text), ...status.warnings],
+    warnings: [...ineffective.map(({ text }) => text), ...status.warnings],
   }
 }
 

@@ -3,9 +3,8 @@ import { childPointer, isJsonObject, type JsonValue } from '#kernel/base/json'
 import type { OfferedTool } from './source.ts'
 
 /*
- * Finds texts in tool definitions that instruct a model, hide characters or ask for foreign data.
- * The pins of sources use it to hold suspicious definitions.
- * Invariant: patterns run in linear time, because the texts are untrusted.
+ * Finds texts in tool definitions that instruct a model, hide characters or ask for data that the tool does not need.
+ * Pins use it to hold suspicious definitions. Invariant: patterns run in linear time, because the texts are untrusted.
  */
 
 export interface Suspicion {

@@ -102,7 +102,9 @@ function findIdempotency(
   operation: Operation,
   { documents, idempotencyHeader }: InputContext,
 ): BoundIdempotency | undefined {
-  const parameter = operation.parameters.find((one) => isIdempotencyKey(one, operation, idempotencyHeader))
+  const parameter = operation.parameters.find((declared) =>
+    isIdempotencyKey(declared, operation, idempotencyHeader),
+  )
   if (parameter === undefined) return undefined
   const schema = documents.resolve(parameter.schema)?.value
   const { format, maxLength } = isJsonObject(schema) ? schema : {}
@@ -170,7 +172,7 @@ interface BodyContext extends Pick<InputContext, 'documents' | 'definitions'> {
 
 function composeBody({ method, body }: Operation, property: string, context: BodyContext) {
   if (body === undefined || isBodyless(method)) return undefined
-  const mediaType = sentType(body, context)
+  const mediaType = bodyMediaType(body, context)
   const form = formOf(mediaType)
   const fields = form === 'multipart' || form === 'urlencoded' ? fieldsOf(body, context.documents) : new Map()
   const schema = SCHEMAS[form](body, fields, context)
@@ -184,7 +186,7 @@ function composeBody({ method, body }: Operation, property: string, context: Bod
 }
 
 /** A binary body that the document describes as an object or a list is JSON, as in Docker's document. */
-function sentType({ mediaType, schema }: RequestBody, { definitions }: BodyContext): string {
+function bodyMediaType({ mediaType, schema }: RequestBody, { definitions }: BodyContext): string {
   if (essenceOf(mediaType) !== 'application/octet-stream') return concrete(mediaType)
   const { type, properties } = definitions.followed(definitions.lower(schema, new Set()))
   return type === 'object' || type === 'array' || properties !== undefined ? 'application/json' : mediaType

@@ -48,8 +48,8 @@ export async function discover(request: DiscoverRequest, known: Discovered | und
     { ...request, ...root },
     {
       read: async (referred) => (await readReferred(referred, root.url, reader)).bytes.toString('utf8'),
-      offer: async (some) => {
-        tools.push(...some)
+      offer: async (batch) => {
+        tools.push(...batch)
         await setImmediate()
         signal.throwIfAborted()
       },
@@ -57,7 +57,7 @@ export async function discover(request: DiscoverRequest, known: Discovered | und
   )
   const identity = { document: url === undefined ? file : addressWithoutValues(url) }
   return {
-    digest: reading.isAlone ? digest : undefined,
+    digest: reading.isSelfContained ? digest : undefined,
     discovery: { identity, tools, warnings: reading.warnings, leftOut: reading.unwanted },
     unwanted: new Set(reading.unwanted),
   }

@@ -1,8 +1,8 @@
 import { isJsonObject, type JsonObject, type JsonValue, pointerSteps } from '#kernel/base/json'
 
 /**
- * The parsed document of a source and all documents that it refers to, and functions to read their nodes. Invariant: nothing
- * is fetched from here on.
+ * The parsed document of a source and all documents that it refers to, and functions to read their nodes. Invariant: all
+ * documents have been read before; nothing here fetches or opens a file.
  */
 
 /** A longer chain of references is treated as circular. */

@@ -30,16 +30,16 @@ export async function invoke(
   const binding = readBinding(stored)
   const operation = `${binding.method.toUpperCase()} ${binding.path}`
   const parts = buildRequest(binding, input)
-  const sent = applyCredentials(binding.credentials, parts, context)
+  const secrets = applyCredentials(binding.credentials, parts, context)
   const { idempotency } = binding
   if (idempotency !== undefined)
     parts.headers.set(idempotency.header, idempotencyKey(context.effectKey(), idempotency))
-  const { traceparent } = context
-  if (traceparent !== undefined && !parts.headers.has('traceparent'))
-    parts.headers.set('traceparent', traceparent)
+  if (!parts.headers.has('traceparent'))
+    for (const [name, value] of Object.entries(context.traceHeaders ?? {}))
+      if (!parts.headers.has(name)) parts.headers.set(name, value)
   const init = initOf(parts, binding, options.signal)
   const response = await send(addressOf(parts, binding), init, options.services)
-  const answer = { ...options, binding, operation, redact: (text: string) => redact(text, sent) }
+  const answer = { ...options, binding, operation, redact: (text: string) => redact(text, secrets) }
   if (response.ok) return readAnswer(response, answer)
   throw await refusedError(response, answer)
 }
@@ -75,11 +75,11 @@ async function send(url: URL, init: RequestInit, services: SourceServices): Prom
   }
 }
 
-function redact(text: string, sent: readonly string[]): string {
-  const longest = sent
+function redact(text: string, secrets: readonly string[]): string {
+  const longestFirst = secrets
     .filter((secret) => secret.length >= MIN_SECRET_LENGTH)
     .toSorted((a, b) => b.length - a.length)
-  return longest.reduce((rest, secret) => rest.replaceAll(secret, '[redacted]'), text)
+  return longestFirst.reduce((rest, secret) => rest.replaceAll(secret, '[redacted]'), text)
 }
 
 const MAX_EXCERPT_BYTES = 4_096
@@ -177,13 +177,13 @@ function applyCredentials(
   return credentials.flatMap((credential) => {
     const secret = credential.from === 'token' ? context.token(credential.id) : context.secret(credential.id)
     const text = secret.reveal()
-    const sent = FORMS[credential.form](text)
-    if (credential.in === 'header') setCredential(headers, credential, sent)
+    const value = FORMS[credential.form](text)
+    if (credential.in === 'header') setCredential(headers, credential, value)
     else if (credential.in === 'query')
-      replace(query, [encodeStrictly(credential.name), encodeStrictly(sent)])
-    else replace(cookies, [encodeStrictly(credential.name), cookieValue(sent)])
-    const encoded = credential.form === 'basic' ? [sent.slice('Basic '.length)] : []
-    return [text, sent, encodeStrictly(sent), ...encoded]
+      replace(query, [encodeStrictly(credential.name), encodeStrictly(value)])
+    else replace(cookies, [encodeStrictly(credential.name), cookieValue(value)])
+    const encoded = credential.form === 'basic' ? [value.slice('Basic '.length)] : []
+    return [text, value, encodeStrictly(value), ...encoded]
   })
 }
 

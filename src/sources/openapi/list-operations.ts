@@ -39,7 +39,7 @@ const MAX_LENGTH = 200
 
 type OperationNames = Pick<Operation, 'operationId' | 'method' | 'written'>
 
-/** `operationId` if it is unique, else method and path; independent of the other operations. */
+/** Names each operation by its `operationId` if that is unique, and otherwise by its method and path. */
 export function nameOperations<Entry extends OperationNames>(
   operations: readonly Entry[],
 ): ReadonlyMap<string, Entry> {

@@ -127,19 +127,22 @@ export interface LoadCallbacks {
   warn(text: string): void
 }
 
-/** `isAlone` is true if the document does not refer to other documents. */
+/** `isSelfContained` is true if the document does not refer to other documents. */
 export async function loadDocuments(root: RootText, callbacks: LoadCallbacks) {
   const budget = { values: MAX_VALUES }
-  const { value, isAlone } = await parseRoot(root, budget)
+  const { value, isSelfContained } = await parseRoot(root, budget)
   const values = new Map<string, JsonValue>([[root.url, value]])
-  if (!isAlone) await readReferences(root.url, values, { ...callbacks, budget })
-  return { isAlone, documents: new Documents(root.url, values) }
+  if (!isSelfContained) await readReferences(root.url, values, { ...callbacks, budget })
+  return { isSelfContained, documents: new Documents(root.url, values) }
 }
 
 /** A separate function, so that the text is released when it returns. */
 async function parseRoot(root: RootText, budget: ValueBudget) {
   const text = root.takeText()
-  return { isAlone: !OUTSIDE_REFERENCE.test(text), value: await parseText(text, 'The document', budget) }
+  return {
+    isSelfContained: !OUTSIDE_REFERENCE.test(text),
+    value: await parseText(text, 'The document', budget),
+  }
 }
 
 /** Adds to `values` all documents that its members refer to, directly or indirectly. */
@@ -249,7 +252,7 @@ async function parseYaml(text: string, budget: ValueBudget): Promise<JsonValue> 
 }
 
 function parseCounted(text: string, budget: ValueBudget): JsonValue {
-  const scan = new JsonScan({ deepest: Number.POSITIVE_INFINITY, maxValues: budget.values })
+  const scan = new JsonScan({ maxDepth: Number.POSITIVE_INFINITY, maxValues: budget.values })
   scan.take(Buffer.from(text))
   if (scan.problem !== undefined) throw new TooMuchJson(`contains more than ${MAX_VALUES} values`)
   budget.values -= scan.values

@@ -60,8 +60,8 @@ function fieldPart(name: string, value: JsonValue, field: BoundField | undefined
   const declared = definite(field?.encoding.mediaType)
   const isCollection = typeof value === 'object' && value !== null
   const contentType = declared ?? (isCollection ? 'application/json' : undefined)
-  const isWritten = contentType !== undefined && isJson(contentType)
-  return { name, contentType, bytes: Buffer.from(isWritten ? JSON.stringify(value) : plainText(value)) }
+  const isJsonText = contentType !== undefined && isJson(contentType)
+  return { name, contentType, bytes: Buffer.from(isJsonText ? JSON.stringify(value) : plainText(value)) }
 }
 
 function filePart(name: string, value: JsonValue, field: BoundField): Part {

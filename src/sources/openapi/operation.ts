@@ -2,8 +2,8 @@ import type { DocumentNode } from './documents.ts'
 import type { METHODS } from './options.ts'
 
 /**
- * The model of an operation that all versions of OpenAPI are read into, and media types. Every module that reads,
- * offers or calls an operation uses it.
+ * The model of an operation, into which all versions of OpenAPI are read, and the media types of bodies. Every module
+ * that reads, offers or calls an operation uses it. Invariant: the model does not contain the version of its document.
  */
 
 /** The forms of a body; earlier forms are preferred. */

@@ -3,9 +3,8 @@ import { Secret } from '#kernel/base/secret'
 import { COMMON_OPTIONS } from '#sources/common/options'
 
 /*
- * The options of a source with `type: 'openapi'`.
- * `source-types.ts` puts them into the config schema.
- * Invariant: the comments are hover texts in editors, so they are written for users.
+ * The options of a source with `type: 'openapi'`. `source-types.ts` puts them into the config schema. Editors show the
+ * comments on options, so these are written for operators. Invariant: exactly one of `url` and `file` is set.
  */
 
 /** A token as in RFC 9110 §5.6.2. */

@@ -148,7 +148,7 @@ const DEFAULT_STYLE = {
   cookie: 'form',
 } as const satisfies Record<ParameterIn, Style>
 
-/** The parameters of an operation, then those of its path that it does not override. */
+/** The parameters of the path and of the operation, which overrides those with the same name and place. */
 export function declaredParameters(
   documents: Documents,
   { pathItem, operation }: Pick<OperationNode, 'pathItem' | 'operation'>,

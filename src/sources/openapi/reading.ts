@@ -38,7 +38,7 @@ export interface ReadingCallbacks extends Pick<LoadCallbacks, 'read'> {
 
 export interface DocumentReading {
   /** True if the document does not refer to other documents. */
-  readonly isAlone: boolean
+  readonly isSelfContained: boolean
   /** Operations that the operator's filters exclude. */
   readonly unwanted: readonly string[]
   readonly warnings: readonly string[]
@@ -51,7 +51,7 @@ export async function readDocument(
   const { key, options } = request
   const warnings = new Warnings()
   const warn = (text: string): void => warnings.add(text)
-  const { documents, isAlone } = await loadDocuments(request, { read: callbacks.read, warn })
+  const { documents, isSelfContained } = await loadDocuments(request, { read: callbacks.read, warn })
   const dialect = dialectOf(documents)
   const operations = listOperations(documents, warn).map((node) => readNode(documents, dialect, node))
   const named = nameOperations(operations)
@@ -90,7 +90,7 @@ export async function readDocument(
   await batch.end()
   if (unwanted.length === named.size && named.size > 0)
     warn('The filters of this source exclude every operation.')
-  return { isAlone, unwanted, warnings: warnings.list() }
+  return { isSelfContained, unwanted, warnings: warnings.list() }
 }
 
 /** Collects tools into batches, and refuses tools that are too many or too large. */

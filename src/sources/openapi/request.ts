@@ -4,18 +4,18 @@ import type { Binding, BoundBody, BoundField, BoundParameter } from './binding.t
 import { type EncodedBody, encodeMultipart, readBase64 } from './multipart.ts'
 import { isJson } from './operation.ts'
 import {
-  asItIs,
   encodeReserved,
   encodeStrictly,
   type Pair,
   plainText,
   serializeAsPairs,
   serializeInPath,
+  unencoded,
 } from './serialize.ts'
 
 /**
- * Builds the request for a call: path, query, headers and body. `invoke.ts` sends it. Invariant: no parameter changes the
- * path with a segment of dots.
+ * Builds the request for a call: path, query, headers and body. `invoke.ts` sends it. Invariant: no parameter adds a
+ * segment of dots to the path, which would lead elsewhere.
  */
 
 /** A request before its credentials are added. */
@@ -32,42 +32,42 @@ export function buildRequest(binding: Binding, input: JsonObject): RequestParts 
   const cookies: Pair[] = []
   const headers = new Headers({ accept: binding.accept })
   for (const parameter of binding.parameters) {
-    const value = given(input, parameter.property)
+    const value = ownMember(input, parameter.property)
     if (value === undefined || value === null || parameter.in === 'path') continue
     if (parameter.in === 'header') setHeader(headers, parameter, value)
     else (parameter.in === 'query' ? query : cookies).push(...pairsOf(parameter, value))
   }
   const { body: bound } = binding
-  const value = bound && given(input, bound.property)
+  const value = bound && ownMember(input, bound.property)
   const body = bound === undefined || value === undefined ? undefined : ENCODERS[bound.form](value, bound)
   return { url: binding.baseUrl + fillPath(binding, input), query, headers, cookies, body }
 }
 
 /** Reads own members only, because a parameter may be called `constructor`. */
-function given<Value>(members: Readonly<Record<string, Value>>, name: string): Value | undefined {
+function ownMember<Value>(members: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(members, name) ? members[name] : undefined
 }
 
 function pairsOf(parameter: BoundParameter, value: JsonValue): readonly Pair[] {
   const encode = parameter.allowReserved ? encodeReserved : encodeStrictly
   if (parameter.mediaType !== undefined)
-    return [[encodeStrictly(parameter.name), encode(inMediaType(parameter, value))]]
+    return [[encodeStrictly(parameter.name), encode(mediaTypeText(parameter, value))]]
   return serializeAsPairs(parameter.name, value, parameter, encode)
 }
 
-function textOf(parameter: BoundParameter, value: JsonValue, encode: typeof asItIs): string {
+function textOf(parameter: BoundParameter, value: JsonValue, encode: typeof unencoded): string {
   return parameter.mediaType === undefined
     ? serializeInPath(parameter.name, value, parameter, encode)
-    : encode(inMediaType(parameter, value))
+    : encode(mediaTypeText(parameter, value))
 }
 
 /** The text of a parameter with a media type. */
-function inMediaType({ mediaType = '' }: BoundParameter, value: JsonValue): string {
+function mediaTypeText({ mediaType = '' }: BoundParameter, value: JsonValue): string {
   return isJson(mediaType) ? JSON.stringify(value) : plainText(value)
 }
 
 function setHeader(headers: Headers, parameter: BoundParameter, value: JsonValue): void {
-  const text = textOf(parameter, value, asItIs)
+  const text = textOf(parameter, value, unencoded)
   if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) {
     throw new ToolError(
       `"${parameter.property}" is sent in a header and has a character that headers cannot contain.`,
@@ -77,10 +77,12 @@ function setHeader(headers: Headers, parameter: BoundParameter, value: JsonValue
 }
 
 function fillPath({ path, parameters }: Binding, input: JsonObject): string {
-  const byName = new Map(parameters.filter(({ in: place }) => place === 'path').map((one) => [one.name, one]))
+  const byName = new Map(
+    parameters.filter(({ in: place }) => place === 'path').map((bound) => [bound.name, bound]),
+  )
   const filled = path.replaceAll(/\{([^{}]+)\}/g, (whole, name: string) => {
     const parameter = byName.get(name)
-    return parameter === undefined ? whole : pathText(parameter, given(input, parameter.property))
+    return parameter === undefined ? whole : pathText(parameter, ownMember(input, parameter.property))
   })
   // A segment of dots would leave the accepted path.
   if (filled.split('/').some((segment) => /^(\.|%2e){1,2}$/i.test(segment))) {
@@ -114,7 +116,7 @@ function asObject(value: JsonValue): JsonObject {
 
 function encodeForm(form: JsonObject, fields: BoundBody['fields']): string {
   return Object.entries(form)
-    .flatMap(([name, value]) => (value === null ? [] : formPairs(name, value, given(fields, name))))
+    .flatMap(([name, value]) => (value === null ? [] : formPairs(name, value, ownMember(fields, name))))
     .map((pair) => pair.join('='))
     .join('&')
 }

@@ -156,8 +156,8 @@ export class SchemaDefinitions {
     const known = this.#names.get(id)
     if (known !== undefined) return known
     const { documents, dialect } = this.#options
-    const home = `${documents.root.document}#${dialect === '2.0' ? '/definitions/' : '/components/schemas/'}`
-    const own = id.startsWith(home) ? id.slice(home.length) : ''
+    const componentPrefix = `${documents.root.document}#${dialect === '2.0' ? '/definitions/' : '/components/schemas/'}`
+    const own = id.startsWith(componentPrefix) ? id.slice(componentPrefix.length) : ''
     const last = (id.split('/').at(-1) ?? '').replaceAll(/[^A-Za-z0-9._-]/g, '_').slice(-40)
     const name = /^[A-Za-z0-9._-]+$/.test(own)
       ? own

@@ -126,8 +126,8 @@ function carriersOf(
     if (scheme === undefined) return undefined
     const key = placeKey(scheme.placement)
     const before = carriers.get(key)
-    const asked = { name, scheme, scopes, option: optionOf(context.options, name) }
-    carriers.set(key, before === undefined ? [asked] : [...before, asked])
+    const required = { name, scheme, scopes, option: optionOf(context.options, name) }
+    carriers.set(key, before === undefined ? [required] : [...before, required])
   }
   const all = [...carriers.values()]
   return all.every(isSendable) ? all : undefined
@@ -135,11 +135,11 @@ function carriersOf(
 
 /** One carrier cannot have two credentials, or one credential in two forms. */
 function isSendable(carrier: Carrier): boolean {
-  const answered = carrier.filter(({ option }) => option !== undefined)
-  const deciding = answered.length > 0 ? answered : carrier
+  const configured = carrier.filter(({ option }) => option !== undefined)
+  const deciding = configured.length > 0 ? configured : carrier
   const forms = new Set(deciding.map(({ scheme }) => scheme.placement.form))
   const credentials = new Set(
-    answered.map(({ option }) => JSON.stringify([option?.provider, option?.secret])),
+    configured.map(({ option }) => JSON.stringify([option?.provider, option?.secret])),
   )
   return forms.size === 1 && credentials.size <= 1
 }
@@ -153,19 +153,19 @@ function advise(
   [alternative = new Map()]: readonly SecurityAlternative[],
   { key, schemes, options }: SecurityContext,
 ): string {
-  const asked = [...alternative.keys()]
-  const unknown = asked.filter((name) => !schemes.has(name))
+  const required = [...alternative.keys()]
+  const unknown = required.filter((name) => !schemes.has(name))
   const quoted = (names: readonly string[]): string => names.map((name) => JSON.stringify(name)).join(', ')
   if (unknown.length > 0) {
     const secret = defaultSecret(key, unknown[0] ?? '')
     const entries = unknown.map((name) => [name, { secret, scheme: { type: 'http', scheme: 'bearer' } }])
     return `its security schemes (${quoted(unknown)}) are not supported; if the service also accepts a credential as a bearer token (or \`apiKey\`, or \`basic\`), write \`security: ${JSON.stringify(Object.fromEntries(entries))}\``
   }
-  const first = asked.find((name) => Object.hasOwn(options, name)) ?? asked[0] ?? ''
+  const first = required.find((name) => Object.hasOwn(options, name)) ?? required[0] ?? ''
   const { provider, secret = defaultSecret(key, first), scheme } = optionOf(options, first) ?? {}
   // Members that are `undefined` are not written.
   const entry = { ...(provider === undefined ? { secret } : { provider }), scheme }
-  return `its security schemes (${quoted(asked)}) need two credentials in the same header, query parameter or cookie, which can contain only one; write \`security: ${JSON.stringify({ [first]: entry })}\` and nothing for the others`
+  return `its security schemes (${quoted(required)}) need two credentials in the same header, query parameter or cookie, which can contain only one; write \`security: ${JSON.stringify({ [first]: entry })}\` and nothing for the others`
 }
 
 function requirementsFor(
@@ -178,15 +178,15 @@ function requirementsFor(
   const secrets = new Set<string>()
   const standIns = new Map<string, string>()
   for (const carrier of carriers) {
-    const { name, scheme, option } = carrier.find((asked) => asked.option !== undefined) ?? carrier[0]
-    for (const endpoint of carrier.flatMap((asked) => asked.scheme.tokenEndpoints))
+    const { name, scheme, option } = carrier.find((required) => required.option !== undefined) ?? carrier[0]
+    for (const endpoint of carrier.flatMap((required) => required.scheme.tokenEndpoints))
       tokenEndpoints.add(endpoint)
     if (option?.provider !== undefined) {
-      const asked = carrier.flatMap((one) => [
-        ...(one.scheme.isOAuth ? one.scopes : []),
-        ...(one.option?.scopes ?? []),
+      const wanted = carrier.flatMap((required) => [
+        ...(required.scheme.isOAuth ? required.scopes : []),
+        ...(required.option?.scopes ?? []),
       ])
-      scopes.set(option.provider, new Set([...(scopes.get(option.provider) ?? []), ...asked]))
+      scopes.set(option.provider, new Set([...(scopes.get(option.provider) ?? []), ...wanted]))
       credentials.push({ ...scheme.placement, from: 'token', id: option.provider })
     } else {
       const id = option?.secret ?? defaultSecret(key, name)

@@ -29,7 +29,7 @@ export function encodeReserved(text: string): string {
 }
 
 /** For headers, which contain text unencoded. */
-export function asItIs(text: string): string {
+export function unencoded(text: string): string {
   return text
 }
 
@@ -46,7 +46,7 @@ const SEPARATORS: Partial<Record<Encoding['style'], string>> = {
   tabDelimited: '\t',
 }
 
-/** A value inside a path: `simple`, `label` and `matrix`. */
+/** A value in a path or a header: `simple`, `label` and `matrix`. */
 export function serializeInPath(
   name: string,
   value: JsonValue,

@@ -28,7 +28,8 @@ import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from 
 import type { OpenToolSourceOptions } from './options.ts'
 
 /**
- * Another OpenTool server as a source: its functions are tools. Invariant: a call is sent once (OTS-66).
+ * Another OpenTool server as a source: reads the functions that it or a document describes, offers them as tools, and
+ * forwards calls. `source-types.ts` opens it. Invariant: a call is sent once (OTS-66).
  */
 
 export function createOpenToolSource(
@@ -67,7 +68,7 @@ async function invokeOpenTool(
   const binding = readBinding(BINDING, nativeName, invocation.binding)
   const settings = settingsFor(configuredUrl ?? binding.url)
   checkAddress(nativeName, binding.url, endpointsOf(settings))
-  const forwarded = new ForwardedCall(settings.fetch, settings.server.origin, context.traceparent)
+  const forwarded = new ForwardedCall(settings.fetch, settings.server.origin, context.traceHeaders)
   try {
     const { result } = await postCall(
       { ...settings, fetch: forwarded.fetch },
@@ -92,7 +93,7 @@ interface DiscoveryContext {
 
 /** A document is parsed in one step, which must be short: about a thousand functions. */
 const MAX_DOCUMENT_BYTES = 4 * 1_048_576
-const DOCUMENT_BOUNDS = { deepest: 256, maxValues: 30_000 }
+const DOCUMENT_BOUNDS = { maxDepth: 256, maxValues: 30_000 }
 
 async function readDocument(text: string): Promise<JsonValue | undefined> {
   const value = readWithin(text, DOCUMENT_BOUNDS)

@@ -24,8 +24,8 @@ import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from 
 import { keptId, OTC_DIALECTS, type OtcSourceOptions } from './options.ts'
 
 /**
- * Another Open Tool Calling server as a source: its tools become ours. Invariant: a call is sent with the key of its effect, so
- * the other server runs it once (rule 27).
+ * Another Open Tool Calling server as a source: reads its tools, offers them here, and forwards calls. `source-types.ts`
+ * opens it. Invariant: a call is sent with the key of its effect, so the other server runs it once (rule 27).
  */
 
 const MAX_LIST_BYTES = 32 * 1_048_576
@@ -69,7 +69,7 @@ async function invokeOtc(invocation: Invocation, upstream: OtcUpstream): Promise
   const forwarded = new ForwardedCall(
     upstream.settings.fetch,
     upstream.settings.server.origin,
-    context.traceparent,
+    context.traceHeaders,
   )
   try {
     const settings = { ...upstream.settings, fetch: forwarded.fetch }

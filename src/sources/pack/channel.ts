@@ -3,9 +3,8 @@ import { BadLine, checkLength, LineReader } from '#kernel/base/bytes'
 import { type JsonBounds, parseJson, tooMuchJson } from '#kernel/base/json'
 
 /*
- * JSON lines between the server and the process of a pack.
- * Both ends use it.
- * Invariant: a process that exceeds a bound is no longer read.
+ * JSON lines between the server and the process of a pack. Both ends use it. Invariant: once the other end exceeds a
+ * bound, nothing more is read from it.
  */
 
 const SECOND_MS = 1_000
@@ -60,7 +59,7 @@ export class PackChannel {
     if (this.#isBroken || !this.#socket.writable) return true
     this.#socket.write(line)
     if (this.#socket.writableLength > this.#bounds.maxUnreadBytes) {
-      this.#break(`it does not read the answers to it (${this.#socket.writableLength} bytes wait)`)
+      this.#break(`it does not read its messages (${this.#socket.writableLength} bytes are waiting)`)
     }
     return true
   }

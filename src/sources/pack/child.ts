@@ -29,12 +29,12 @@ import {
 
 interface RunningTool {
   readonly abort: AbortController
-  readonly asked: Map<number, PromiseWithResolvers<Answer>>
+  readonly questions: Map<number, PromiseWithResolvers<Answer>>
 }
 
 const running = new Map<number, RunningTool>()
 let pack: LoadedPack | undefined
-let asks = 0
+let lastQuestionId = 0
 
 /** The pipe to the server, after the three standard streams. */
 const CHANNEL_FD = 3
@@ -46,7 +46,7 @@ const TRUSTED = {
   maxMessages: Number.POSITIVE_INFINITY,
   maxBytes: Number.POSITIVE_INFINITY,
   maxUnreadBytes: Number.POSITIVE_INFINITY,
-  json: { deepest: Number.POSITIVE_INFINITY, maxValues: Number.POSITIVE_INFINITY },
+  json: { maxDepth: Number.POSITIVE_INFINITY, maxValues: Number.POSITIVE_INFINITY },
 }
 
 const socket = new Socket({ fd: CHANNEL_FD, readable: true, writable: true })
@@ -78,7 +78,7 @@ async function load(entry: string, mayStartPrograms: boolean): Promise<void> {
 
 async function invoke(id: number, call: SentCall): Promise<void> {
   const tool = pack?.tools.get(call.nativeName)
-  const run: RunningTool = { abort: new AbortController(), asked: new Map() }
+  const run: RunningTool = { abort: new AbortController(), questions: new Map() }
   running.set(id, run)
   try {
     if (tool === undefined)
@@ -95,11 +95,11 @@ async function invoke(id: number, call: SentCall): Promise<void> {
 
 function contextOf(id: number, call: SentCall, tool: Tool, run: RunningTool): StatefulContext<unknown> {
   const ask = async (question: Question): Promise<Answer & { readonly ok: true }> => {
-    asks += 1
+    lastQuestionId += 1
     const waiting = Promise.withResolvers<Answer>()
-    run.asked.set(asks, waiting)
-    if (!sendToServer({ type: 'ask', id, ask: asks, question })) {
-      run.asked.delete(asks)
+    run.questions.set(lastQuestionId, waiting)
+    if (!sendToServer({ type: 'ask', id, ask: lastQuestionId, question })) {
+      run.questions.delete(lastQuestionId)
       throw fault('tool_failed', `The tool tried to send more than ${MAX_MESSAGE_BYTES} bytes at once.`)
     }
     const answer = await waiting.promise
@@ -123,6 +123,8 @@ function contextOf(id: number, call: SentCall, tool: Tool, run: RunningTool): St
       })
       sendToServer({ type: 'progress', id, done, ...shown })
     },
+    message: (level, data, logger) =>
+      void sendToServer({ type: 'message', id, level, data, ...defined({ logger }) }),
     elicit: async (question) => {
       const { value } = await ask({ what: 'elicit', question })
       return isElicitationAnswer(value) ? value : { action: 'decline' }
@@ -197,9 +199,9 @@ function handleMessage(message: ToChild): void {
   else if (message.type === 'abort') {
     running.get(message.id)?.abort.abort(new DOMException('The call was ended.', 'AbortError'))
   } else {
-    const asked = running.get(message.id)?.asked
-    asked?.get(message.ask)?.resolve(message.answer)
-    asked?.delete(message.ask)
+    const questions = running.get(message.id)?.questions
+    questions?.get(message.ask)?.resolve(message.answer)
+    questions?.delete(message.ask)
   }
 }
 

@@ -139,7 +139,7 @@ class PackSource implements Source {
       throw fault('upstream_failed', `The pack is not run: its sandbox is required, and ${why}.`)
     }
     return {
-      problem: `Its process can use the network and see other processes: ${why}. Install bubblewrap, or set sandbox to "none" to agree.`,
+      problem: `Its process can use the network and see other processes: ${why}. Install bubblewrap, or set sandbox to "none" to accept this.`,
     }
   }
 

@@ -80,7 +80,7 @@ function offer({ policy, ...rest }: DescribedTool, options: PackOptions, egress:
     policy: policyOf(rest.nativeName, options, {
       safetyTier: 'write',
       replay: 'non-deterministic',
-      // A trusted author's policy is used as it is.
+      // A trusted author's policy is used unchanged.
       ...(options.trustPolicy ? policy : { egress, ...restrictions(policy) }),
     }),
     // A call runs the pack itself, which the identity pins.
@@ -90,12 +90,12 @@ function offer({ policy, ...rest }: DescribedTool, options: PackOptions, egress:
 
 /** Returns only the restrictions in an untrusted pack's policy (OWP-33). */
 function restrictions(policy: ToolPolicy): PolicyDefinition {
-  const { safetyTier, approval, scopes, timeoutMs, costHint, latencyHint } = policy
+  const { safetyTier, approval, scopes, timeoutMs, costHint, latencyHint, project, modelFormat } = policy
   return {
     ...(safetyTier === 'exec' ? { safetyTier, approval: 'always' } : { approval }),
     scopes,
     timeoutMs,
-    ...defined({ costHint, latencyHint }),
+    ...defined({ costHint, latencyHint, project, modelFormat }),
   }
 }
 
@@ -128,11 +128,11 @@ export async function locatePack(options: PackOptions, folder: string): Promise<
     return { ...(await identify(dirname(folderOrFile), folderOrFile, {}, {})), own: folderOrFile }
   }
   const pack = await readManifest(join(folderOrFile, 'pack.json'), PACK_FILE)
-  const packed = await readManifest(join(folderOrFile, 'package.json'), PACKAGE_FILE)
-  const declared = pack?.runtime?.entry ?? packed?.collet?.entry
-  const entry = await findEntry(folderOrFile, declared, packed)
+  const packageManifest = await readManifest(join(folderOrFile, 'package.json'), PACKAGE_FILE)
+  const declared = pack?.runtime?.entry ?? packageManifest?.collet?.entry
+  const entry = await findEntry(folderOrFile, declared, packageManifest)
   if (entry === undefined) throw missing(options)
-  return await identify(folderOrFile, entry, pack ?? {}, packed ?? {})
+  return await identify(folderOrFile, entry, pack ?? {}, packageManifest ?? {})
 }
 
 /** The folder of a package, found even if its `exports` hide `package.json`. */
@@ -150,10 +150,10 @@ function findPackage(name: string, folder: string): string {
 async function findEntry(
   folderOrFile: string,
   declared: string | undefined,
-  packed: z.output<typeof PACKAGE_FILE> | undefined,
+  packageManifest: z.output<typeof PACKAGE_FILE> | undefined,
 ): Promise<string | undefined> {
-  const own = packed?.name === undefined ? undefined : resolveOwn(folderOrFile, packed.name)
-  for (const name of [declared, own, packed?.main, 'index.js', 'index.mjs', 'index.ts']) {
+  const own = packageManifest?.name === undefined ? undefined : resolveOwn(folderOrFile, packageManifest.name)
+  for (const name of [declared, own, packageManifest?.main, 'index.js', 'index.mjs', 'index.ts']) {
     if (name === undefined) continue
     const file = await realpath(resolve(folderOrFile, name)).catch(() => undefined)
     if (file !== undefined && (await stat(file)).isFile()) return file
@@ -174,16 +174,16 @@ async function identify(
   root: string,
   entry: string,
   pack: Partial<z.output<typeof PACK_FILE>>,
-  packed: Partial<z.output<typeof PACKAGE_FILE>>,
+  packageManifest: Partial<z.output<typeof PACKAGE_FILE>>,
 ): Promise<LocatedPack> {
   const digest = hash('sha256', await readFile(entry), 'base64url')
-  const name = pack.name ?? packed.name
-  const version = pack.version ?? packed.version
+  const name = pack.name ?? packageManifest.name
+  const version = pack.version ?? packageManifest.version
   return {
     root,
     own: root,
     entry,
-    requires: [...new Set([...(pack.runtime?.requires ?? []), ...(packed.collet?.requires ?? [])])],
+    requires: [...new Set([...(pack.runtime?.requires ?? []), ...(packageManifest.collet?.requires ?? [])])],
     identity: defined({ type: 'pack', name, version, entry: digest }),
   }
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { type ErrorCode, FAILURE_CODES, fault, isToolError, type ToolError } from '#kernel/base/errors'
-import { defined, isRecord, type JsonObject } from '#kernel/base/json'
+import { defined, isRecord, type JsonObject, type JsonValue } from '#kernel/base/json'
+import { MESSAGE_LEVELS } from '#kernel/tool/tool'
 import { POLICY_SHAPE } from '#sources/common/options'
 import type { Invocation } from '#sources/kit/source'
 import type { DescribedPack } from './load.ts'
@@ -18,6 +19,7 @@ const TEXT = z.string().max(MAX_TEXT)
 const NUMBER = z.number().min(1).max(Number.MAX_SAFE_INTEGER)
 /** The value was parsed from JSON, so only the outermost shape is checked. */
 const JSON_OBJECT: z.ZodType<JsonObject> = z.custom<JsonObject>(isRecord)
+const JSON_VALUE: z.ZodType<JsonValue> = z.custom<JsonValue>((value) => value !== undefined)
 const NEED = z.looseObject({ id: z.string().min(1).max(1_000) })
 
 const REQUIREMENTS = z.looseObject({
@@ -37,6 +39,9 @@ const POLICY = z.strictObject({
   costHint: POLICY_SHAPE.costHint.exactOptional(),
   latencyHint: POLICY_SHAPE.latencyHint.exactOptional(),
   cost: POLICY_SHAPE.cost.exactOptional(),
+  modelBytes: POLICY_SHAPE.modelBytes.exactOptional(),
+  project: POLICY_SHAPE.project.max(100).exactOptional(),
+  modelFormat: POLICY_SHAPE.modelFormat.exactOptional(),
 })
 
 const TOOL = z.strictObject({
@@ -108,6 +113,13 @@ const MESSAGE = z.discriminatedUnion('type', [
     done: z.number(),
     total: z.number().exactOptional(),
     message: TEXT.exactOptional(),
+  }),
+  z.strictObject({
+    type: z.literal('message'),
+    id: NUMBER,
+    level: z.enum(MESSAGE_LEVELS),
+    data: JSON_VALUE,
+    logger: TEXT.exactOptional(),
   }),
   z.strictObject({
     type: z.literal('log'),

@@ -35,7 +35,7 @@ const LOG_CHARACTERS = 2_000
 /** Maximum number of log lines per second for output that a pack prints. */
 const LOG_LINES_PER_SECOND = 20
 /** Maximum number of concurrent requests and questions from one call. */
-const MAX_ASKED = 32
+const MAX_OPEN_REQUESTS = 32
 const MIB = 1024 * 1024
 
 /** Our code in the process stays within these bounds, but the pack's code can write to the same pipe. */
@@ -50,7 +50,7 @@ export const PROCESS_BOUNDS = {
 interface OpenCall {
   readonly invocation: Invocation
   readonly end: PromiseWithResolvers<Answer>
-  asked: number
+  openRequests: number
 }
 
 export class PackProcess {
@@ -130,7 +130,7 @@ export class PackProcess {
     this.#next += 1
     const id = this.#next
     const end = Promise.withResolvers<Answer>()
-    this.#calls.set(id, { invocation, end, asked: 0 })
+    this.#calls.set(id, { invocation, end, openRequests: 0 })
     const stop = () => this.#stop(id)
     signal.addEventListener('abort', stop, { once: true })
     try {
@@ -156,7 +156,7 @@ export class PackProcess {
     this.#send({ type: 'abort', id })
     const { nativeName } = this.#calls.get(id)?.invocation ?? {}
     setTimeout(() => {
-      if (this.#calls.has(id)) this.kill(`${nativeName} did not stop when it was told to`)
+      if (this.#calls.has(id)) this.kill(`${nativeName} did not stop on request`)
     }, this.#killGraceMs).unref()
   }
 
@@ -175,13 +175,15 @@ export class PackProcess {
     const { context } = call.invocation
     if (message.type === 'ended') call.end.resolve(message.end)
     else if (message.type === 'progress') context.progress(message.done, message.total, message.message)
+    else if (message.type === 'message') context.message(message.level, message.data, message.logger)
     else if (message.type === 'log') context.log[message.level](message.fields, message.message)
-    else if (call.asked >= MAX_ASKED) this.kill(`it sent more than ${MAX_ASKED} requests at once`)
+    else if (call.openRequests >= MAX_OPEN_REQUESTS)
+      this.kill(`it sent more than ${MAX_OPEN_REQUESTS} requests at once`)
     else {
       const { id, ask, question } = message
-      call.asked += 1
+      call.openRequests += 1
       answerQuestion(question, context).then((answer) => {
-        call.asked -= 1
+        call.openRequests -= 1
         this.#send({ type: 'answer', id, ask, answer })
       })
     }
@@ -287,8 +289,8 @@ export function probeCommand(plan: ChildPlan & { readonly bwrap: string }): read
 
 /** True if a sandboxed pack can reach other systems only with `ctx.fetch`; access to files counts, because of sockets. */
 export function isSealed({ grant }: Pick<PackOptions, 'grant'>): boolean {
-  const ways: readonly Need[] = ['net.dns', 'net.outbound', 'fs.read', 'fs.write']
-  return !ways.some((way) => grant.includes(way))
+  const capabilities: readonly Need[] = ['net.dns', 'net.outbound', 'fs.read', 'fs.write']
+  return !capabilities.some((capability) => grant.includes(capability))
 }
 
 /**
