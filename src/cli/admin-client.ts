@@ -27,8 +27,8 @@ import { chosenStore, STORE_OPTIONS, type StoreArguments, withStore } from './st
 /**
  * The client of the admin API that operator commands share. It sends a request to a running server, or runs the same
  * routes in this process on an opened store, so a command is written once for both. Every command with `adminOptions`
- * uses it. Invariant: the start token goes only to a server on this machine, and a refusal on the store is audited as
- * on a server.
+ * uses it. Invariant: the start token goes only to a server on this machine, and a denial on the store is audited as a
+ * server would audit it.
  */
 
 /** Options that every command on the admin API has: the store, or a server with a credential. */
@@ -106,8 +106,8 @@ export class AdminClient {
     if (routesOn === undefined) {
       const server = await findServer(this.#args, this.#context)
       const { credential } = await this.#credentialFor(server)
-      const asked = requestEvents({ ...request, server, credential }, this.#context.services, ended)
-      for await (const event of asked) onEvent(event)
+      const events = requestEvents({ ...request, server, credential }, this.#context.services, ended)
+      for await (const event of events) onEvent(event)
       return
     }
     await this.#onStore(routesOn, async (routes) => {
@@ -122,7 +122,7 @@ export class AdminClient {
     return (this.#options.asksServer ?? isServerNamed(this.#args)) ? undefined : this.#options.onStore
   }
 
-  /** Runs `work`, which sends these requests with the function that it gets. */
+  /** Opens the server or the store, and passes `work` a function that sends one of these requests. */
   async #withAsk<T>(
     requests: readonly AdminRequest[],
     work: (ask: (request: AdminRequest) => Promise<JsonValue>) => Promise<T>,
@@ -237,7 +237,7 @@ async function orRefusal<T>(work: () => Promise<T>): Promise<T | CommandFailure>
   }
 }
 
-/** Whether the request changes something that is recorded with the operator's name. */
+/** Whether the journal records the request under the operator's name. */
 function isChange({ method, isReadOnly, isJournaled }: AdminRequest): boolean {
   return isJournaled === true || (method !== 'GET' && isReadOnly !== true)
 }
@@ -253,7 +253,7 @@ export function isServerNamed(args: Arguments<'url' | 'key'>): boolean {
 
 interface OperatorCredential {
   readonly credential: string
-  /** The option, variable or file it came from, for messages. */
+  /** Where the credential was found: `--key`, `COLLET_API_KEY` or `start token`. Shown in messages. */
   readonly from: string
 }
 
@@ -280,7 +280,7 @@ async function operatorCredential(
   )
 }
 
-/** Without a start token there is probably no server, so this checks whether one answers. */
+/** A missing start token usually means that no server runs; if none answers, that is reported instead. */
 async function checkAnswers(server: ServerAddress, { services }: CommandContext): Promise<void> {
   try {
     const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS)

@@ -7,8 +7,8 @@ import type { Tool } from '#kernel/tool/tool'
 import { approverScopes } from '#server/admin/key-grants'
 import { findKnownTools, knownSources, namingOfPin } from '#server/known-tools'
 import { overridesOf } from '#server/sources'
-import { findClosedEntries, findUnusedNames, keysIn } from '#server/unused-names'
-import { idleOverrides } from '#sources/kit/overrides'
+import { findUnusableEntries, findUnusedNames, keysIn } from '#server/unused-names'
+import { ineffectiveOverrides } from '#sources/kit/overrides'
 import { functionNameOf } from '#sources/kit/project'
 import type { Store } from '#store/collet-store'
 import type { PinnedSource } from '#store/imports'
@@ -45,7 +45,7 @@ export async function readIfPossible<T>(
 
 export async function checkNames(checked: CheckedNames) {
   const { store, config } = checked
-  /** Sources that no server serves, because a rule for one of their tools matches no tool. */
+  /** Sources that servers withhold, because an approval rule for one of their tools matches no tool. */
   const withheld = new Set<string>()
   try {
     if (store instanceof Error) throw store
@@ -81,7 +81,7 @@ async function checkUnusedNames(
   const known = { tools, sources, unread, keys }
   return [
     ...findUnusedNames(written, known).map((text) => warn('names', text, 'Correct the name, or remove it.')),
-    ...findClosedEntries(written, known, clock.nowMs()).map((text) =>
+    ...findUnusableEntries(written, known, clock.nowMs()).map((text) =>
       warn('keys', text, 'Until then this entry lets the key see no tool.'),
     ),
   ]
@@ -118,7 +118,7 @@ async function checkSource(
     if (otherPins.length > 0) others.set(other, new Set(names))
   }
   const known = { native, tools, isRead: false, namesOf: (other: string) => others.get(other) }
-  return idleOverrides(overrides, known).map(({ text, guards }) =>
+  return ineffectiveOverrides(overrides, known).map(({ text, guards }) =>
     guards
       ? fail('source', `${key}: ${text}`, 'The server does not serve its tools until this is fixed.')
       : warn('source', `${key}: ${text}`, 'Correct the name, or remove it.'),

@@ -38,7 +38,7 @@ export async function readStoreContents(checked: CheckedContents): Promise<Store
   try {
     const { imported, waiting } = await countPins(store)
     const keys = await store.keys.listKeys({ limit: MAX_COUNTED })
-    const good = keys.filter(
+    const valid = keys.filter(
       ({ revokedAtMs, expiresAtMs }) =>
         revokedAtMs === undefined && (expiresAtMs === undefined || expiresAtMs > nowMs),
     )
@@ -46,7 +46,7 @@ export async function readStoreContents(checked: CheckedContents): Promise<Store
       hasKeys: keys.length > 0,
       imported,
       checks: [
-        ...(keys.length === 0 ? [] : [keysCheck(good.length)]),
+        ...(keys.length === 0 ? [] : [keysCheck(valid.length)]),
         ...sourcesCheck([...imported].filter(([source]) => !withheld.has(source))),
         ...waitingChecks(waiting, 'changed definition', 'an operator', 'collet pins list shows them.'),
         ...(await checkWaitingCalls(store)),
@@ -73,10 +73,10 @@ async function countPins(store: Store) {
   return { imported, waiting }
 }
 
-function keysCheck(good: number): Check {
-  if (good > 0) return ok('keys', `${countOf(good, 'good key')} in the store`)
+function keysCheck(valid: number): Check {
+  if (valid > 0) return ok('keys', `${countOf(valid, 'valid key')} in the store`)
   const text = 'Every key in the store is revoked or expired, and callers need a valid key'
-  return warn('keys', text, 'collet keys create makes one.')
+  return warn('keys', text, 'Create one with collet keys create.')
 }
 
 function sourcesCheck(imported: readonly (readonly [string, number])[]): readonly Check[] {
@@ -125,9 +125,9 @@ function checkWebhooks({ webhooks, unclaimed }: Webhooks): readonly Check[] {
   return [...found, warn('hooks', text, advice)]
 }
 
-function waitingChecks(count: number, what: string, whom: string, advice: string): readonly Check[] {
+function waitingChecks(count: number, noun: string, awaited: string, advice: string): readonly Check[] {
   if (count === 0) return []
-  return [warn('waits', `${countOf(count, what)} ${count === 1 ? 'waits' : 'wait'} for ${whom}`, advice)]
+  return [warn('waits', `${countOf(count, noun)} ${count === 1 ? 'waits' : 'wait'} for ${awaited}`, advice)]
 }
 
 function countOf(count: number, noun: string): string {

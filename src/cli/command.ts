@@ -5,9 +5,9 @@ import type { CliIo } from './io.ts'
 import type { Output } from './output.ts'
 
 /**
- * Defines what a command has: its name, help, arguments, options and exit codes, and the parser of its command line. Every
- * module in `commands` defines its commands with `defineCommand`, and `run.ts` runs them. Invariant: a command reads
- * only options that it declares, and each value is checked when it is read.
+ * The type of a command (name, help, arguments, options, exit codes) and the parser of its command line. The modules in
+ * `commands` define commands with `defineCommand`, and `run.ts` runs them. Invariant: a command reads only options that
+ * it declares, and each value is checked when it is read.
  */
 
 /** An expected failure: its message is printed without a stack, and its exit code is returned. */
@@ -25,7 +25,7 @@ export class CommandFailure extends Error {
 export function parseArguments(command: Command, argv: readonly string[]) {
   const specs = new Map<string, OptionSpec>(Object.entries({ ...command.options, ...COMMON_OPTIONS }))
   const { tokens } = parseArgs({
-    args: withValues(argv, specs).map(hideDash),
+    args: withValues(argv, specs).map(maskDash),
     strict: false,
     allowPositionals: true,
     tokens: true,
@@ -41,7 +41,7 @@ export function parseArguments(command: Command, argv: readonly string[]) {
   const positionals: string[] = []
   let dashIndex: number | undefined
   for (const token of tokens) {
-    if (token.kind === 'positional') positionals.push(showDash(token.value))
+    if (token.kind === 'positional') positionals.push(unmaskDash(token.value))
     if (token.kind === 'option-terminator') dashIndex = positionals.length
     if (token.kind === 'option') readOption(token, specs, values, flags)
   }
@@ -83,24 +83,24 @@ function readOption(
     flags.add(name)
     return
   }
-  // `--config --watch` is a forgotten value, not a file called "--watch"; `--config=--watch` is one.
+  // `--config --watch` lacks a value; only `--config=--watch` names a file called "--watch".
   if (value === undefined || value === '' || (inlineValue !== true && value.startsWith('--'))) {
     throw new UsageError(`--${name} needs a value: --${name} ${spec.value}.`)
   }
-  const given = values.get(name) ?? []
-  if (given.length > 0 && spec.many !== true) throw new UsageError(`--${name} is given twice.`)
-  values.set(name, [...given, showDash(value)])
+  const earlier = values.get(name) ?? []
+  if (earlier.length > 0 && spec.many !== true) throw new UsageError(`--${name} is given twice.`)
+  values.set(name, [...earlier, unmaskDash(value)])
 }
 
 /** A character that no process argument can contain. */
 const MARK = '\0'
 
-/** Ids may begin with a dash, and there are no groups of short options: `-x` is an option, `-xyz` is a word. */
-function hideDash(argument: string): string {
+/** Makes `parseArgs` read `-xyz` as a word: ids may begin with a dash, and short options cannot be grouped. */
+function maskDash(argument: string): string {
   return /^-[^-]./.test(argument) ? MARK + argument : argument
 }
 
-function showDash(argument: string): string {
+function unmaskDash(argument: string): string {
   return argument.startsWith(MARK) ? argument.slice(MARK.length) : argument
 }
 
@@ -113,14 +113,14 @@ function suggestOption(name: string, known: Iterable<string>): string {
 
 function checkPositionals(
   { name, positionals = [] }: Command,
-  given: readonly string[],
+  words: readonly string[],
   options: Iterable<string>,
 ): void {
-  const missing = positionals[given.length]
+  const missing = positionals[words.length]
   if (missing !== undefined && missing.optional !== true) {
     throw new UsageError(`collet ${name} needs ${missing.name}: ${missing.help}`)
   }
-  const surplus = given[positionals.length]
+  const surplus = words[positionals.length]
   if (surplus === undefined || positionals.at(-1)?.many === true) return
   const suggestion = surplus.startsWith('-') ? suggestOption(surplus.slice(1), options) : ''
   throw new UsageError(`collet ${name} does not take "${surplus}".${suggestion}`)
@@ -188,7 +188,7 @@ export interface OptionSpec {
   /** Shown in the help as `--port N`; absent for a flag. */
   readonly value?: string
   readonly short?: string
-  /** The command requires it, and reports its absence with its own message. */
+  /** Marks the option as required in the help; the command itself reports that it is missing. */
   readonly required?: true
   readonly many?: true
   /** The value if the option is given without one. */
@@ -255,7 +255,7 @@ export class Arguments<Name extends string = string> {
   }
 
   /** An expiry time: a span from now (`90d`), or a time with its zone. */
-  end(name: Name, nowMs: number): string | undefined {
+  expiry(name: Name, nowMs: number): string | undefined {
     const expected = 'a span of time such as 12h or 90d, or a time with its zone such as 2027-01-31T00:00:00Z'
     return this.#read(name, expected, (text) =>
       validDate(ZONED_TIME.test(text) ? text : nowMs + boundedSpan(text))?.toISOString(),

@@ -2,7 +2,7 @@ import { readStart } from '#kernel/base/bytes'
 import { type CommandContext, UsageError } from './command.ts'
 
 /**
- * Input from the person or the pipe: questions on a terminal, secrets that are typed hidden, and stdin as text.
+ * Input from a person or a pipe: questions on a terminal, secrets that are typed hidden, and stdin as text.
  * Commands use it instead of `process.stdin`. Invariant: without a terminal no question is asked, and the answer
  * counts as no.
  */

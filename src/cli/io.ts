@@ -193,9 +193,9 @@ export const REAL_SERVICES: Services = {
     const text = body === null ? '' : await new Response(body).text()
     const { fingerprint256 } = new X509Certificate(certificate)
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
-    const asked = request(url, {
+    const outgoing = request(url, {
       method,
-      // The signal of the request made here would not follow the caller's once that request is garbage-collected.
+      // The signal of the `Request` above stops following the caller's once that object is garbage-collected.
       signal: init?.signal ?? signal,
       agent: false,
       ca: certificate,
@@ -206,12 +206,12 @@ export const REAL_SERVICES: Services = {
           ? undefined
           : new Error('The server shows another certificate.'),
     })
-    asked.on('error', reject).on('response', resolve).end(text)
+    outgoing.on('error', reject).on('response', resolve).end(text)
     const answer = await promise
-    const heads = Object.entries(answer.headersDistinct).flatMap(([name, values = []]) =>
+    const pairs = Object.entries(answer.headersDistinct).flatMap(([name, values = []]) =>
       values.map((value): [string, string] => [name, value]),
     )
-    return new Response(answer, { status: answer.statusCode ?? 0, headers: heads })
+    return new Response(answer, { status: answer.statusCode ?? 0, headers: pairs })
   },
 }
 

@@ -35,7 +35,7 @@ import { configHere, hasStore, withStore } from './store-access.ts'
 
 /**
  * `collet calls`: lists calls with filters, follows them live, and lists rejected requests. `commands/calls.ts`
- * registers it beside the other commands on calls. Invariant: ids are never cut in a table, because operators copy
+ * registers it beside the other commands on calls. Invariant: a table never truncates ids, because operators copy
  * them.
  */
 
@@ -80,7 +80,7 @@ export const calls = defineCommand<ListOption>({
     ...FILTER_OPTIONS,
     state: {
       value: 'S',
-      help: `Only calls in this state, or in several separated by commas: ${CALL_STATES.join(', ')}; error is failed, released and ambiguous; rejected lists requests that were turned down before a call was recorded.`,
+      help: `Only calls in this state, or in several separated by commas: ${CALL_STATES.join(', ')}; error stands for failed, released and ambiguous; rejected lists requests that were turned down before a call was recorded.`,
     },
     slow: {
       value: 'MS',
@@ -157,12 +157,12 @@ async function resolveToolName(
   return text
 }
 
-/** Refuses unknown states here, like every other invalid choice. */
+/** Checks the states before anything is sent, as the other options are checked. */
 function readStates(text: string | undefined): string | undefined {
   const unknown = text?.split(',').find((word) => !STATE_WORDS.has(word))
   if (unknown === undefined) return text
   throw new UsageError(
-    `--state expects one or several of ${[...STATE_WORDS.keys()].join(', ')}, separated by commas; got "${unknown}".`,
+    `--state expects one or more of ${[...STATE_WORDS.keys()].join(', ')}, separated by commas; got "${unknown}".`,
   )
 }
 
@@ -226,7 +226,7 @@ export function durationText(ms: number | null): string {
   return ms < 10_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`
 }
 
-/** Runs until Ctrl-C. A stream that the server ends is a failure with its reason. */
+/** Runs until Ctrl-C. If the server ends the stream, the command fails with the server's reason. */
 async function followCalls(args: Arguments<ListOption>, context: CommandContext): Promise<undefined> {
   if (args.text('limit') !== undefined)
     throw new UsageError('--limit is for the list; --follow runs until Ctrl-C.')

@@ -106,7 +106,7 @@ function onReload(listener: () => void): () => void {
   }
 }
 
-/** Ctrl-C and a closed terminal signal workers directly too; they wait for the request from their parent. */
+/** Ignores signals in a worker: Ctrl-C and a closed terminal reach it too, but only its parent may stop it. */
 function onStopOf({ stopped }: WorkerSide): CliIo['onStop'] {
   return (listener) => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => undefined)

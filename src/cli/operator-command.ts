@@ -6,10 +6,10 @@ import { type IdNoun, resolveId } from './id-prefix.ts'
 import { type Output, renderTable } from './output.ts'
 
 /**
- * Commands on the admin API as tables: an operation, what is sent, and how its answer is printed. `toCommand` resolves
- * ids from their beginning, sends the request to a server or to the store, and prints the answer. The modules of
- * `commands` on approvals, calls, keys, pins, secrets, sources and usage declare their commands with it. Invariant:
- * `--json` prints the answer in the spelling of the admin API.
+ * Commands on the admin API as tables: an operation, its request, and how its answer is printed. `toCommand` resolves
+ * abbreviated ids, sends the request to a server or to the store, and prints the answer. The modules of `commands` on
+ * approvals, calls, keys, pins, reloads, secrets, sources and usage declare their commands with it. Invariant: `--json`
+ * prints the answer in the spelling of the admin API.
  */
 
 /** Cells of a row, by the heading of their column; `null` is shown as `-`. */
@@ -26,8 +26,8 @@ interface OperatorTable<Options extends OptionSpecs, Declared extends Operation>
   readonly options: Options
   readonly operation: Declared
   client(args: ArgumentsOf<Options>, context: CommandContext): AdminClient | Promise<AdminClient>
-  /** Returns what is sent besides the path parameter. */
-  sent?(args: ArgumentsOf<Options>, context: CommandContext): RequestParts | Promise<RequestParts>
+  /** Builds the query and the body; `toCommand` adds the path parameter. */
+  request?(args: ArgumentsOf<Options>, context: CommandContext): RequestParts | Promise<RequestParts>
   /** Shown on a terminal while the answer is awaited. */
   readonly waiting?: string
   /** Prints notes on stderr after the data, also with `--json`. */
@@ -111,7 +111,7 @@ function toCommand<Options extends OptionSpecs, Declared extends Operation>(
     ...table,
     async run(args, context) {
       const { output } = context
-      const parts = (await table.sent?.(args, context)) ?? {}
+      const parts = (await table.request?.(args, context)) ?? {}
       const client = await table.client(args, context)
       const [typed = ''] = args.positionals
       const noun = positionals[0]?.id

@@ -56,8 +56,8 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-export function counted(count: number, what: string): string {
-  return count === 1 ? `1 ${what}` : `${count} ${what}s`
+export function counted(count: number, noun: string): string {
+  return count === 1 ? `1 ${noun}` : `${count} ${noun}s`
 }
 
 export interface TextStream {
@@ -67,8 +67,8 @@ export interface TextStream {
 }
 
 /**
- * `Value` where no declared member name has an upper-case letter, so that all commands spell names as `key_id`. Names
- * that are data (`Record<string, …>`) are free.
+ * `Value` where no declared member name has an upper-case letter, so that all commands spell names like `key_id`. Keys
+ * of a `Record<string, …>` are data and not checked.
  */
 type SnakeCase<Value> = Value extends { toJSON(): infer Json }
   ? { toJSON(): SnakeCase<Json> }

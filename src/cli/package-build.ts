@@ -34,16 +34,16 @@ function isOlder(path: string, ms: number): boolean {
  * Replaces `dist` only at the end and keeps an existing console, because a server of this checkout may be serving it.
  */
 async function build(root: string): Promise<void> {
-  const [target, made] = [join(root, 'dist'), join(root, `dist/.build-${process.pid}`)]
+  const [target, temporary] = [join(root, 'dist'), join(root, `dist/.build-${process.pid}`)]
   try {
-    const isConsoleThere = existsSync(join(target, 'console'))
-    await runBuild(root, [made, ...(isConsoleThere ? ['--no-console'] : [])])
+    const hasConsole = existsSync(join(target, 'console'))
+    await runBuild(root, [temporary, ...(hasConsole ? ['--no-console'] : [])])
     for (const name of readdirSync(target)) {
       if (name !== 'console' && !name.startsWith('.build-')) rmSync(join(target, name), { recursive: true })
     }
-    for (const name of readdirSync(made)) renameSync(join(made, name), join(target, name))
+    for (const name of readdirSync(temporary)) renameSync(join(temporary, name), join(target, name))
   } finally {
-    rmSync(made, { recursive: true, force: true })
+    rmSync(temporary, { recursive: true, force: true })
   }
 }
 

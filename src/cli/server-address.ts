@@ -43,22 +43,22 @@ type Fetchers = Pick<Services, 'fetch' | 'fetchKnown'>
 export interface ServerAddress {
   /** Without a trailing slash. */
   readonly url: string
-  /** What named the address, for messages: `--url`, `the address in collet.config.ts` … */
+  /** Where the address was found, for messages: `--url`, `the address in collet.config.ts` … */
   readonly from: string
-  /** The server's certificate, from the config: commands on this machine use an address that it does not contain. */
+  /** The certificate in the config. It is known because commands use 127.0.0.1, which a certificate rarely names. */
   readonly certificate?: string
 }
 
 /**
- * Finds the server: `--url`, else `COLLET_URL`, else the address in the config, else the default. A server on another
- * port than its config says is found by its start token in the data folder.
+ * Finds the server: `--url`, else `COLLET_URL`, else the address in the config, else the default. A server on a port
+ * other than the configured one is found by its start token in the data folder.
  */
 export async function findServer(
-  given: Arguments<'url' | 'config'>,
+  serverArgs: Arguments<'url' | 'config'>,
   context: CommandContext,
 ): Promise<ServerAddress> {
   // In a command without `--store` that argument is always absent.
-  const args: Arguments<'url' | 'config' | 'store'> = given
+  const args: Arguments<'url' | 'config' | 'store'> = serverArgs
   const named = namedServer(args, context)
   if (named !== undefined && !isOwnHttps(named.url)) return named
   if (isStoreAlone(args)) {
@@ -84,8 +84,8 @@ const BY_DEFAULT: ServerAddress = {
 }
 
 function namedServer(args: Arguments<'url'>, { environment }: CommandContext): ServerAddress | undefined {
-  const given = args.text('url')
-  const [text, from] = given === undefined ? [environment.url, 'COLLET_URL'] : [given, '--url']
+  const option = args.text('url')
+  const [text, from] = option === undefined ? [environment.url, 'COLLET_URL'] : [option, '--url']
   if (text === undefined) return undefined
   const url = URL.parse(text)
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:'))
@@ -120,7 +120,7 @@ async function configuredServer(
   return { url: `${origin}:${port}`, from: `the address in ${relative(workingFolder, file)}` }
 }
 
-/** Whether a server listens; only a refused connection means no. A killed server leaves its start token behind. */
+/** Whether a server listens; a start token alone may be from a killed server. Only a refused connection means no. */
 export async function isListening(url: string, { fetch: ask }: Pick<Services, 'fetch'>): Promise<boolean> {
   try {
     await (await ask(`${url}/health`, { signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) })).body?.cancel()

@@ -87,7 +87,7 @@ async function makeStore(args: StoreArguments, context: CommandContext): Promise
   return [...made, shorter(relative(workingFolder, file), file)]
 }
 
-/** Whether the store exists. */
+/** Whether the store exists; a database server is not asked. */
 export async function hasStore(args: StoreArguments, context: CommandContext): Promise<boolean> {
   if (lacksConfig(args, context)) return false
   const { file } = await chosenStore(args, context)

@@ -7,7 +7,7 @@ import type { StopRequester, WorkerProcess, WorkerReady, WorkerSide, WorkerStart
 /**
  * Worker processes of `serve --workers`: the parent's side (`createWorkers`) and the child's side (`joinWorkers`),
  * which exchange messages over Node's cluster channel. `main.ts` connects both with the CLI. Invariant: all workers
- * share one port, and metrics of any worker include all of them.
+ * share one port, and the metrics that any of them serves include those of all.
  */
 
 interface BeginMessage extends Omit<WorkerStart, 'startToken'> {

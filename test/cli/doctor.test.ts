@@ -198,7 +198,7 @@ describe('collet doctor', () => {
     database.close()
     const said = await run('doctor')
     expect(said).not.toContain('No credential is configured')
-    expect(said).toContain('✓ keys   1 good key in the store')
+    expect(said).toContain('✓ keys   1 valid key in the store')
     expect(said).toContain('✓ source files (no tools read yet), as last seen')
     expect(said).toContain('! calls  It is unknown whether 1 call took effect')
     expect(said).toContain('collet calls settle records what happened')

@@ -77,7 +77,7 @@ describe('collet import --from', () => {
     const added = await run(['--from', 'cursor', '--project', '--yes'])
     expect([added.code, added.stdout]).toEqual([0, ''])
     expect(added.stderr).toContain('Created collet.config.json and .collet/collet.db.')
-    expect(added.stderr).toContain('off is left out: it is turned off there')
+    expect(added.stderr).toContain('off is left out: it is turned off in the client')
     expect(added.stderr).toContain('me is left out: it is Collet itself')
     expect(added.stderr).toContain(
       '1 of 2 tools are marked read-only. All tools are treated as writes unless',

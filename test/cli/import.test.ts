@@ -53,7 +53,7 @@ describe('collet import', () => {
       { key: 'Maths', options: { type: 'otc', url }, addedBy: 'cli:tester' },
     ])
     const again = await run([`${url}/opentool`, '--key', 'Maths', '--yes', ...STORE])
-    expect([again.code, again.stderr]).toEqual([0, expect.stringContaining('so this one is "Maths2"')])
+    expect([again.code, again.stderr]).toEqual([0, expect.stringContaining('so this one becomes "Maths2"')])
     const same = await run([url, '--yes', ...STORE])
     expect([same.code, same.stderr]).toEqual([0, expect.stringContaining('imported already, as "Maths"')])
     expect((await stored()).map(({ key }) => key)).toEqual(['Maths', 'Maths2'])

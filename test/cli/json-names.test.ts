@@ -125,6 +125,7 @@ const ROWS: readonly Row[] = [
   { command: 'calls', words: ['--tool', 'Crm.Find'], keep: ['record', 'record'] },
   { command: 'calls', words: ['--state', 'rejected'] },
   { command: 'calls show', words: ['$record'] },
+  { command: 'calls result', words: ['find-1', ...AT] },
   { command: 'calls', words: ['--state', 'ambiguous'], keep: ['record', 'unsettled'] },
   { command: 'calls settle', words: ['$unsettled', '--as', 'not-run', '--why', 'I looked.'] },
   { command: 'calls cancel', words: ['find-1', ...AT] },

@@ -176,7 +176,7 @@ describe('collet keys on a store', () => {
     expect(made.stdout).toMatch(/^clt_[0-9a-f]{24}_[\w-]{43}\n$/)
     expect(made.stderr).toMatch(/for ci \(tenant default\) expires 20.*shown only this once/s)
     const list = await run('keys', 'list')
-    expect(list.stdout).toMatch(/ci +default +good +20[^ ]+Z .*mail:read fs:\* +build/)
+    expect(list.stdout).toMatch(/ci +default +valid +20[^ ]+Z .*mail:read fs:\* +build/)
     expect(list.stdout).not.toContain(made.stdout.trim())
     expect((await run('journal')).stdout).toMatch(
       /key\.created tenant=default principal=key:ci key=[0-9a-f]{24} by=cli:/,
@@ -254,7 +254,7 @@ describe('collet keys through a server', () => {
     const statusOf = async (key: string) =>
       (await fetch(`${server.url}/tools`, { headers: { 'x-api-key': key } })).status
     await expect.poll(() => statusOf(made.key), { timeout: 1_500 }).toBe(200)
-    expect((await run('keys', 'list', '--url', server.url)).stdout).toMatch(/ci +default +good/)
+    expect((await run('keys', 'list', '--url', server.url)).stdout).toMatch(/ci +default +valid/)
     const rotated = await json('keys', 'rotate', 'ci', '--old-ends', '0s', '--url', server.url)
     await expect.poll(() => statusOf(made.key), { timeout: 1_500 }).toBe(401)
     expect(await statusOf(rotated.key)).toBe(200)

@@ -103,7 +103,7 @@ describe("operators' commands", () => {
     it('refuses an unknown state, a memory store and a missing database', async () => {
       const io = new FakeIo()
       expect(await io.run('calls', '--state', 'dead', storeFlag())).toBe(2)
-      expect(io.stderr).toContain('--state expects one or several of parked, running')
+      expect(io.stderr).toContain('--state expects one or more of parked, running')
       expect(await io.run('calls', '--store', 'memory:')).toBe(2)
       expect(io.stderr).toContain('only the running server can see')
       expect(await io.run('calls', `--store=sqlite:${join(folder, 'gone.db')}`)).toBe(2)

@@ -107,15 +107,17 @@ describe('collet serve', () => {
   it.each([
     [1, '1 tool is hidden from all callers: it needs a scope that no key has.'],
     [2, '2 tools are hidden from all callers: they need scopes that no key has.'],
-  ])('reports on a separate line that no caller can see %s of its tools', async (closed, line) => {
-    const { stdout } = await printed({ counts: () => ({ ...NO_SOURCES, tools: 15, versions: 17, closed }) })
+  ])('reports on a separate line that no caller can see %s of its tools', async (unreachable, line) => {
+    const { stdout } = await printed({
+      counts: () => ({ ...NO_SOURCES, tools: 15, versions: 17, unreachable }),
+    })
     expect(stdout).toContain(`Collet serves 15 tools (17 versions) on http://127.0.0.1:4200\n${line}\n\n`)
   })
 
   it('names the source that is still starting, and reports when it was read', async () => {
     const view: SourceView = {
       ...{ key: 'Files', type: 'mcp', kind: 'mcp', sinceMs: 0, readAtMs: 1, waiting: 0, state: 'ready' },
-      ...{ tools: 14, warnings: [], findings: [], oddities: [], prompts: 0, templates: 0, idle: [] },
+      ...{ tools: 14, warnings: [], findings: [], oddities: [], prompts: 0, templates: 0, ineffective: [] },
     }
     const { stdout, stderr } = await printed({
       counts: () => ({ tools: 23, versions: 23, sources: 3, starting: ['Files'] }),

@@ -93,6 +93,6 @@ describe('collet calls settle on a real store', () => {
     writeConfig()
     const again = settle('--as', 'succeeded', '--value', 'true')
     expect(await again.code).toBe(2)
-    expect(again.io.stderr).toContain('not ambiguous, or no longer ambiguous')
+    expect(again.io.stderr).toContain('not ambiguous, or has already been settled')
   })
 })

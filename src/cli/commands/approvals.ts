@@ -20,8 +20,8 @@ import { createApprovalRoutes } from '#server/admin/approvals'
 
 /**
  * `collet approvals list|show|approve|reject|link` and `collet sign-in`. They decide parked calls on the store or
- * through a server. Invariant: a credential that was given decides under its own name; the store itself is used only
- * without one, or if it is named.
+ * through a server. Invariant: an operator with a credential decides through a server, under that credential's
+ * identity; the store is used directly only without a credential, or with `--store`.
  */
 
 const URL_OPTION = {
@@ -53,7 +53,7 @@ const approvalsList = listCommand({
   examples: ['collet approvals list', 'collet approvals list --state rejected --json'],
   client: approvalClient,
   operation: LIST_APPROVALS,
-  sent(args) {
+  request(args) {
     const state = args.oneOf('state', ['all', ...APPROVAL_STATES]) ?? 'pending'
     const limit = args.integer('limit', { min: 1, max: MAX }) ?? DEFAULT_LIMIT
     return { query: { limit, state: state === 'all' ? undefined : state } }
@@ -151,7 +151,7 @@ const approvalsApprove = operatorCommand({
   examples: ['collet approvals approve s0Wc --reason "Asked the customer."'],
   client: approvalClient,
   operation: APPROVE_CALL,
-  sent: (args) => ({
+  request: (args) => ({
     body: defined({
       reason: args.text('reason'),
       accept_hidden: args.flag('accept-hidden') || undefined,
@@ -169,7 +169,7 @@ const approvalsApprove = operatorCommand({
 
 const approvalsReject = operatorCommand({
   name: 'approvals reject',
-  summary: 'Rejects a waiting call. It will never run.',
+  summary: 'Rejects a waiting call, which then never runs.',
   details: ['The caller gets the reason. Who decided, and why, goes into the journal.'],
   positionals: [ID],
   options: {
@@ -179,7 +179,7 @@ const approvalsReject = operatorCommand({
   examples: ['collet approvals reject s0Wc --reason "Wrong recipient."'],
   client: approvalClient,
   operation: REJECT_CALL,
-  sent: (args) => ({ body: defined({ reason: args.text('reason') }) }),
+  request: (args) => ({ body: defined({ reason: args.text('reason') }) }),
   json: ({ approval }) => approval,
   print: ({ approval }, { output }) => output.data(`${approval.id} is rejected.`),
 })
@@ -207,9 +207,9 @@ const approvalsLink = operatorCommand({
   // Only a server knows the base address of its links.
   client: (args, context) => new AdminClient(args, context),
   operation: MAKE_APPROVAL_LINK,
-  sent(args) {
+  request(args) {
     const approver = args.text('for')
-    if (approver === undefined) throw new UsageError('Name the person whom the link is for: --for NAME.')
+    if (approver === undefined) throw new UsageError('Name the approver that the link is for: --for NAME.')
     return { body: { approver } }
   },
   // The token is part of the address.
@@ -224,7 +224,7 @@ const { store: STORE, config: CONFIG, url: SERVER } = APPROVAL_OPTIONS
 
 const signIn = operatorCommand({
   name: 'sign-in',
-  summary: 'Prints an address that signs your browser in to the console of a server on this machine, once.',
+  summary: 'Prints an address that signs your browser in, once, to the console of a server on this machine.',
   details: [
     'The console shows tools and calls, decides approvals, and manages sources and keys. You are signed in for 12 hours, or until the server stops.',
     "It needs the server's start token, which is in a file that only the server's user can read. collet serve also prints a sign-in address when it starts. For collet mcp, which serves only approval pages, the approval page shows the --url.",
@@ -234,13 +234,13 @@ const signIn = operatorCommand({
   examples: ['collet sign-in', 'collet sign-in s0Wc --url http://127.0.0.1:4100'],
   client: (args, context) => new AdminClient(args, context, { onlyStartToken: true }),
   operation: SIGN_IN_BROWSER,
-  sent: ({ positionals: [approval] }) => ({ isReadOnly: true, body: defined({ approval }) }),
+  request: ({ positionals: [approval] }) => ({ isReadOnly: true, body: defined({ approval }) }),
   print: ({ url }, { output }) => output.data(url),
 })
 
 /**
- * A given credential decides which identity approves, so it selects the server. The store knows no callers, so it is
- * used only without a credential, or if it is named.
+ * Asks a server if there is a credential, because only a server knows the credential's owner. The store is used
+ * directly without a credential, or if `--store` names it and neither `--key` nor `--url` is given.
  */
 function approvalClient(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   const { clock, environment } = context

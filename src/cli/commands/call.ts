@@ -19,7 +19,7 @@ import {
   SERVER_OPTIONS,
   type ServerAddress,
 } from '#cli/server-address'
-import { hiddenReason } from '#cli/tools/ask-tools'
+import { hiddenReason } from '#cli/tools/read-tools'
 import {
   CallFailure,
   type CallOptions,
@@ -31,8 +31,8 @@ import {
 import { cleanJson, cleanText, isJsonObject, type JsonObject, parseJson } from '#kernel/base/json'
 
 /**
- * `collet call`: calls one tool on a running server and prints its value. Failures become exit codes by their class.
- * Invariant: values of `--secret` and `--token` never appear in a message.
+ * `collet call`: calls one tool on a running server and prints its value. Each class of failure has an exit code and
+ * a next step. Invariant: values of `--secret` and `--token` never appear in a message.
  */
 
 /** Options for what a tool needs beyond its input. */
@@ -40,7 +40,7 @@ const REQUIREMENT_OPTIONS = {
   secret: {
     value: 'ID=VALUE',
     many: true,
-    help: 'A secret the tool needs; ID=- reads it from stdin, which other users of this machine cannot see.',
+    help: 'A secret the tool needs; ID=- reads it from stdin, so that other users of this machine cannot see it.',
   },
   token: {
     value: 'ID=VALUE',
@@ -57,17 +57,18 @@ async function readRequirements(
   args: Arguments<'secret' | 'token'>,
   stdin: CliIo['stdin'],
 ): Promise<RequirementResolvers> {
-  const given = { secret: readPairs(args, 'secret'), token: readPairs(args, 'token') }
+  const secrets = readPairs(args, 'secret')
+  const tokens = readPairs(args, 'token')
   const input = args.positionals[1]
-  const texts = [...given.secret.values(), ...given.token.values(), input]
+  const texts = [...secrets.values(), ...tokens.values(), input]
   const readers = texts.filter((text) => text === FROM_STDIN).length
   if (readers > 1) throw new UsageError('Only one of the input, --secret and --token can come from stdin.')
-  const isHere = input !== FROM_STDIN && readers === 1
-  const typed = isHere ? (await readAll(stdin)).replace(/\r?\n$/, '') : ''
-  const filledIn = (text: string | undefined): string | undefined => (text === FROM_STDIN ? typed : text)
+  const isFromStdin = input !== FROM_STDIN && readers === 1
+  const piped = isFromStdin ? (await readAll(stdin)).replace(/\r?\n$/, '') : ''
+  const resolveValue = (text: string | undefined): string | undefined => (text === FROM_STDIN ? piped : text)
   return {
-    secrets: (id) => filledIn(given.secret.get(id)),
-    authorization: (id) => filledIn(given.token.get(id)),
+    secrets: (id) => resolveValue(secrets.get(id)),
+    authorization: (id) => resolveValue(tokens.get(id)),
   }
 }
 
@@ -212,7 +213,7 @@ async function tryCall(
   return { ...tried, isUnknownTool: await isUnknownTool(tool, tried.error, client) }
 }
 
-/** On the wire all refusals look alike (OTC-63), so servers that send no code are asked for their list. */
+/** In OTC all refusals look alike (OTC-63). If the server sent no code, its list shows whether it has the tool. */
 async function isUnknownTool(
   tool: string,
   { class: kind, code }: CallFailure,

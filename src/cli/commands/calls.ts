@@ -19,7 +19,7 @@ import type { Settlement } from '#kernel/call/call-record'
 import { createCallRoutes } from '#server/admin/calls'
 
 /**
- * `collet calls show|settle|cancel`; `list-calls.ts` has the list. They read and settle recorded calls on the store
+ * `collet calls show|result|settle|cancel`; `list-calls.ts` has the list. They read and settle recorded calls on the store
  * or through a server. Invariant: only an ambiguous call can be settled, and a value that does not fit the tool's
  * output schema needs `--force`.
  */
@@ -42,7 +42,7 @@ const callsShow = operatorCommand({
   examples: ['collet calls show 4f1c', 'collet calls show 4f1c --json'],
   client: callsClient,
   operation: SHOW_CALL,
-  sent: () => ({ isJournaled: true }),
+  request: () => ({ isJournaled: true }),
   json: ({ call }) => detailsJson(call),
   print({ call }, { output }) {
     for (const line of linesOf(call)) output.data(line)
@@ -98,7 +98,7 @@ function tookText({ took_ms: ms, journal }: CallDetails): string | null {
   return isSettled ? `${durationText(ms)} until it was settled; its run time is unknown` : durationText(ms)
 }
 
-/** Events that the journal records and the run of a call does not. */
+/** Events that only the journal records; the timeline of a call lacks them. */
 const JOURNAL_ONLY: ReadonlySet<string> = new Set(['call.settled', 'call.late', 'call.cancel_requested'])
 
 /** The events of the run and those that only the journal has, ordered by time. */
@@ -106,17 +106,18 @@ function historyOf({ timeline, journal }: CallDetails): readonly TimelineEntry[]
   const journaled = journal.flatMap(({ events }) =>
     events.flatMap(({ type, at, ...facts }) =>
       JOURNAL_ONLY.has(type)
-        ? [{ at: new Date(at).toISOString(), event: type, facts: withoutSubject(facts) }]
+        ? [{ at: new Date(at).toISOString(), event: type, facts: withoutCall(facts) }]
         : [],
     ),
   )
-  return [...timeline, ...journaled].toSorted((one, other) => one.at.localeCompare(other.at))
+  return [...timeline, ...journaled].toSorted((left, right) => left.at.localeCompare(right.at))
 }
 
-const SUBJECT: ReadonlySet<string> = new Set(['record', 'tenant', 'principal', 'tool', 'attempt'])
+/** Members of a journal event that identify the call, which `linesOf` has already printed. */
+const CALL_MEMBERS: ReadonlySet<string> = new Set(['record', 'tenant', 'principal', 'tool', 'attempt'])
 
-function withoutSubject(facts: object): TimelineEntry['facts'] {
-  return Object.fromEntries(Object.entries(facts).filter(([name]) => !SUBJECT.has(name)))
+function withoutCall(facts: object): TimelineEntry['facts'] {
+  return Object.fromEntries(Object.entries(facts).filter(([name]) => !CALL_MEMBERS.has(name)))
 }
 
 function eventLine({ at, event, facts }: TimelineEntry): string {
@@ -185,11 +186,11 @@ const callsSettle = operatorCommand({
         createCallRoutes(access, {
           calls: store,
           clock: context.clock,
-          checkValue: (tool, value) => refuseUnfit({ tool, value }, args, context),
+          checkValue: (tool, value) => refuseInvalidValue({ tool, value }, args, context),
         }),
     }),
   operation: SETTLE_CALL,
-  sent: (args) => ({ body: readSettlement(args) }),
+  request: (args) => ({ body: readSettlement(args) }),
   print: ({ record, settled_as: ending }, { output }) => output.data(`${record} is settled as ${ending}.`),
 })
 
@@ -211,7 +212,7 @@ interface SettledValue {
   readonly value: JsonValue
 }
 
-async function refuseUnfit(
+async function refuseInvalidValue(
   settled: SettledValue,
   args: Arguments<SettleOption>,
   context: CommandContext,
@@ -259,4 +260,54 @@ const callsCancel = defineCommand<keyof typeof SERVER_OPTIONS>({
   },
 })
 
-export const COMMANDS = [calls, callsShow, callsSettle, callsCancel]
+const callsResult = defineCommand<
+  'path' | 'offset' | 'limit' | 'where' | 'select' | 'format' | 'max-bytes' | keyof typeof SERVER_OPTIONS
+>({
+  name: 'calls result',
+  summary: 'Reads the result of one of your calls, whole or in parts.',
+  details: [
+    'A result that is larger than --max-bytes is shortened; what was left out is listed on stderr. Read it by its path and range.',
+    'Results are kept for calls.retentionHours.',
+  ],
+  positionals: [{ name: 'CALL_ID', help: 'The id the call was made with.' }],
+  options: {
+    path: { value: 'PATH', help: 'Part to read: /items/3/name or items[3].name. Default the whole result.' },
+    offset: { value: 'N', help: 'First item, member or character to read.' },
+    limit: { value: 'N', help: 'How many of them at most.' },
+    where: { value: 'FILTER', help: 'Items of an array: member=value, or member~text.' },
+    select: { value: 'NAMES', help: 'Members to show, separated by commas.' },
+    format: { value: 'FORMAT', help: 'json, or text: JSON as text, by characters.' },
+    'max-bytes': { value: 'N', help: 'Bytes to show at most. Default 32000; 0 = all.' },
+    ...SERVER_OPTIONS,
+  },
+  examples: [
+    'collet calls result 8f41 --path /items --limit 5',
+    'collet calls result 8f41 --path items --where state=open --select id,title',
+  ],
+  async run(args, context) {
+    const { output, json, services } = context
+    const [callId = ''] = args.positionals
+    const server = await findServer(args, context)
+    const names = ['path', 'offset', 'limit', 'where', 'select', 'format'] as const
+    const query = new URLSearchParams({ max_bytes: args.text('max-bytes') ?? '32000' })
+    for (const name of names) {
+      const text = args.text(name)
+      if (text !== undefined) query.set(name, text)
+    }
+    const path = `/calls/${encodeURIComponent(callId)}/result?${query}`
+    const part = await requestJson(
+      { method: 'GET', server, path, credential: callerKey(args, context) },
+      services,
+    )
+    if (json) {
+      output.json(part)
+      return
+    }
+    const { value = null, next_offset: next, left_out: leftOut } = part
+    output.data(typeof value === 'string' ? cleanJson(value) : cleanJson(value, 2))
+    if (next !== undefined) output.warn(`There is more: --offset ${String(next)}`)
+    for (const place of Array.isArray(leftOut) ? leftOut : []) output.warn(`shortened: ${cleanJson(place)}`)
+  },
+})
+
+export const COMMANDS = [calls, callsShow, callsResult, callsSettle, callsCancel]

@@ -8,7 +8,7 @@ import {
   type OptionSpecs,
   UsageError,
 } from '#cli/command'
-import { backUp, closeBypasses, lookForBypasses, replaceFile } from '#cli/import/bypasses'
+import { backUp, lookForBypasses, removeBypasses, replaceFile } from '#cli/import/bypasses'
 import { confirm } from '#cli/input'
 import { DEFAULT_URL, findServer } from '#cli/server-address'
 import { hasStore, lacksConfig, loadProjectConfig, STORE_OPTIONS, withStore } from '#cli/store-access'
@@ -57,7 +57,7 @@ const CONNECT_OPTIONS = {
   ...STORE_OPTIONS,
 } as const satisfies OptionSpecs
 
-/** `key` belongs to the functions that find a server; this command has no such option. */
+/** The functions that find a server also read `key`, which is not an option of this command. */
 type ConnectOption = keyof typeof CONNECT_OPTIONS | 'key'
 
 const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
@@ -107,9 +107,9 @@ const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
       client: name,
       isOnly: args.flag('only'),
       isSure: args.flag('yes') || context.json,
-      copied: new Map(written.backup === null ? [] : [[written.file, written.backup]]),
+      backups: new Map(written.backup === null ? [] : [[written.file, written.backup]]),
     }
-    const removed = await closeBypasses(found, choice, context)
+    const removed = await removeBypasses(found, choice, context)
     if (context.json)
       context.output.json({
         ...written,
@@ -184,15 +184,15 @@ function entryFor(
       'There is no config here that "collet mcp" could serve. Run collet import or collet init first.',
     )
   // A project file may be shared, so it contains no path of this machine if npx can find the package.
-  const isOfProject = client.projectFiles.some((name) => file === join(workingFolder, name))
-  const [command = '', ...words] = isOfProject && own === 'npx collet' ? ['npx', 'collet'] : program
-  const config = isOfProject ? relative(workingFolder, target.config) : target.config
+  const isProjectFile = client.projectFiles.some((name) => file === join(workingFolder, name))
+  const [command = '', ...words] = isProjectFile && own === 'npx collet' ? ['npx', 'collet'] : program
+  const config = isProjectFile ? relative(workingFolder, target.config) : target.config
   const toolset = target.toolset === undefined ? [] : ['--toolset', target.toolset]
   const args = [...words, 'mcp', '--config', config, ...toolset]
   return programEntry(client, { command, args }, { name, isKeyed })
 }
 
-/** Advice if an address was given for a client whose file can only name programs. */
+/** Advice for `--url` with a client whose file can only name programs. */
 function connectorAdvice({ title, connectors }: McpClient, url: string): string {
   const why = `The file of ${title} can name programs, but not addresses.`
   if (connectors === undefined) return `${why} Leave --url out: ${title} then starts Collet itself.`

@@ -43,13 +43,13 @@ const dev = defineCommand<DevOption>({
   async run(args, context) {
     if (args.flag('check')) return await checkProject(args, context)
     if (args.flag('once')) return await serveOnce(args, context)
-    const given = args.repeat('config', 'port', 'store')
+    const options = args.repeat('config', 'port', 'store')
     const opening = args.flag('open') ? ['--open'] : []
     return await restartOnChange(args.text('config'), context, {
       start: (isAgain) =>
-        context.startProcess(['dev', '--once', ...(isAgain ? ['--again'] : opening), ...given]),
+        context.startProcess(['dev', '--once', ...(isAgain ? ['--again'] : opening), ...options]),
       check: async () =>
-        (await context.startProcess(['dev', '--check', '--again', ...given]).ended) === EXIT.ok,
+        (await context.startProcess(['dev', '--check', '--again', ...options]).ended) === EXIT.ok,
     })
   },
 })
@@ -94,9 +94,7 @@ async function serveOnce(args: Arguments<DevOption>, context: CommandContext): P
 
 const MAX_SECRETS = 50
 
-/**
- * Reads the declared secrets from `.env` beside the config. They are used for the author's calls and never stored.
- */
+/** Reads the declared secrets from `.env` beside the config. They serve the author's own calls and are never stored. */
 async function readSecrets({ folder, tools }: Settings): Promise<ReadonlyMap<string, Secret>> {
   const text = await readFile(join(folder, '.env'), 'utf8').catch(() => '')
   const declared = new Set(

@@ -68,7 +68,7 @@ const doctor = defineCommand<'config' | 'store'>({
   summary:
     'Checks what a server needs: Node, config, tools, access, key, store, disk, certificate, port, clock.',
   details: [
-    'It also lists what waits for an operator: changed definitions of sources, calls to approve, calls to settle, webhooks that fail.',
+    'It lists what waits for an operator: changed definitions of sources, calls to approve, calls to settle, webhooks that fail.',
     'It also lists the entries of MCP clients on this machine that reach servers of this Collet directly, without approvals.',
     'Exit code 2 means that something must be fixed before the server can be trusted.',
   ],
@@ -331,7 +331,7 @@ export function checkNode(version: string): Check {
   return fail('node', `Node ${version} is too old`, `Install Node ${MIN_NODE} or newer.`)
 }
 
-/** A wrong clock ends tokens early and shortens or extends the retention of results. */
+/** With a wrong clock, tokens expire and results are deleted too early or too late. */
 export function checkClock(clock: Clock, newestFile?: string): Check {
   const nowMs = clock.nowMs()
   const year = new Date(nowMs).getUTCFullYear()
@@ -362,7 +362,7 @@ function checkKey(location: StoreLocation, masterKey: Secret | undefined): Check
   if (location.file === undefined)
     return fail(
       'key',
-      'COLLET_KEY is not set, which a store on PostgreSQL needs',
+      'COLLET_KEY is not set, but a store on PostgreSQL needs it',
       'Set it to the same key for every replica; collet keys generate makes one.',
     )
   const file = keyFileIn(location.dataFolder)

@@ -17,12 +17,14 @@ import { SourceRegistry } from '#cli/import/registry'
 import { confirm, readHidden } from '#cli/input'
 import { STORE_OPTIONS } from '#cli/store-access'
 import { cleanText, defined, isJsonObject, type JsonObject } from '#kernel/base/json'
+import { isCatalogAddress, listedServers } from '#server/import/ai-catalog'
 import { detectSource, type ImportTarget, isSourceKey, suggestKey } from '#server/import/detect'
 import { createImportFetch, failureAdvice, importWarnings, previewSource } from '#server/import/preview'
 import { type FoundSource, IMPORT_TYPES } from '#server/import/probe'
 import { isLoopback } from '#server/safety'
 import { countOffered, countsText } from '#sources/kit/offer-counts'
 import type { Discovery } from '#sources/kit/source'
+import { shownAddress } from '#sources/kit/source-facts'
 
 /**
  * `collet import`: adds a source of tools from an address, a file, a program, or the files of MCP clients
@@ -86,8 +88,9 @@ const importSource = defineCommand<ImportOption>({
     'you add --yes. Files of the project count only with --project; servers that you rejected in the client are left out.',
     'A server that is imported already is not changed, except for new values of its credentials.',
     'To import the same server for another account, choose another --key.',
-    'An address is probed for MCP, OpenAPI, OTC, OpenTool and openwop. A file is an OpenAPI, Swagger or OpenTool',
-    'document. Words after -- are a program that speaks MCP on its standard input and output.',
+    'An address is probed for MCP, OpenAPI, OTC, OpenTool and openwop. The address of an AI catalog or of a server card',
+    'stands for the MCP servers that it lists. A file is an OpenAPI, Swagger or OpenTool document. Words after -- are a',
+    'program that speaks MCP on its standard input and output.',
     'Config and database are created if there are none. Servers on the same store notice within a second.',
     'A source in the config with the same key takes precedence.',
     'Only the address that you name may be local; addresses that it refers to may not.',
@@ -110,15 +113,15 @@ const importSource = defineCommand<ImportOption>({
     'collet import ./openapi.yaml --key Billing --tag invoices --print',
   ],
   async run(args, context) {
-    const from = args.text('from') ?? listedIn(args, context)
+    const from = args.text('from') ?? serverListFile(args, context)
     const choices = new ImportChoices(args)
     const registry = new SourceRegistry(args, 'credential', context)
     const ending = new AbortController()
     const stopListening = context.onStop(() => ending.abort(new CommandFailure(EXIT.usage, 'Stopped.')))
-    const work = { choices, registry, given: readVariables(args, context), signal: ending.signal }
+    const work = { choices, registry, env: readVariables(args, context), signal: ending.signal }
     try {
       if (from !== undefined) {
-        refuseWithFrom(args)
+        checkOptionsWithFrom(args)
         const selection = {
           isSure: args.flag('yes'),
           isNamed: args.text('from') !== undefined,
@@ -130,7 +133,9 @@ const importSource = defineCommand<ImportOption>({
       const target = readTarget(args, context)
       const send = createImportFetch(target.kind === 'url' ? target.url : undefined)
       try {
-        await importTarget(target, { ...work, args, send }, context)
+        const listed = await serversOfCatalog(target, { ...work, args, send }, context)
+        if (listed.length === 0) await importTarget(target, { ...work, args, send }, context)
+        else await importAll(listed, { ...work, args, send }, context)
       } finally {
         await send.close()
       }
@@ -140,8 +145,11 @@ const importSource = defineCommand<ImportOption>({
   },
 })
 
-/** A file that lists servers is treated as `--from FILE`. */
-function listedIn(args: Arguments<ImportOption>, { workingFolder }: CommandContext): string | undefined {
+/** Returns the path if the target is a file that lists servers, which is imported like `--from FILE`. */
+function serverListFile(
+  args: Arguments<ImportOption>,
+  { workingFolder }: CommandContext,
+): string | undefined {
   const [file = '', ...others] = args.positionals
   const path = resolve(workingFolder, file)
   const isFile =
@@ -149,7 +157,7 @@ function listedIn(args: Arguments<ImportOption>, { workingFolder }: CommandConte
   return isFile && existsSync(path) && isServerList(path, workingFolder) ? path : undefined
 }
 
-function refuseWithFrom(args: Arguments<ImportOption>): void {
+function checkOptionsWithFrom(args: Arguments<ImportOption>): void {
   if (args.text('from') !== undefined && args.positionals.length > 0)
     throw new UsageError('--from imports what a client lists, so leave out the address, file or program.')
   for (const name of ['key', 'type', 'tag', 'method'] as const)
@@ -182,11 +190,43 @@ interface TargetWork extends ImportWork {
   readonly send: typeof fetch
 }
 
+/** The addresses of a catalog's servers, if it has several; none for any other target. */
+async function serversOfCatalog(
+  target: ImportTarget,
+  { args, send, signal }: TargetWork,
+  { output }: CommandContext,
+): Promise<readonly string[]> {
+  if (target.kind !== 'url' || !isCatalogAddress(target.url) || args.flag('api-key')) return []
+  const deadline = AbortSignal.any([signal, AbortSignal.timeout(DETECTION_TIMEOUT_MS)])
+  const probe = { send, signal: deadline, apiKey: undefined }
+  const servers = (await listedServers(target.url, probe).catch(() => undefined)) ?? []
+  if (servers.length < 2) return []
+  if (args.text('key') !== undefined)
+    throw new UsageError(`The catalog lists ${servers.length} servers, so --key cannot name them all.`)
+  output.note(`The catalog lists ${servers.length} MCP servers:`)
+  for (const { url, name } of servers)
+    output.note(`  ${cleanText(name ?? '')}  ${cleanText(shownAddress(url))}`)
+  return servers.map(({ url }) => url)
+}
+
+/** A server that cannot be imported does not keep the others out. */
+async function importAll(urls: readonly string[], work: TargetWork, context: CommandContext): Promise<void> {
+  const failures: CommandFailure[] = []
+  for (const url of urls)
+    await importTarget({ kind: 'url', url }, work, context).catch((error: unknown) => {
+      if (!(error instanceof CommandFailure)) throw error
+      context.output.warn(`${cleanText(shownAddress(url))}: ${error.message}`)
+      failures.push(error)
+    })
+  if (failures.length > 0)
+    throw new CommandFailure(EXIT.server, `${failures.length} of ${urls.length} servers were not added.`)
+}
+
 async function importTarget(target: ImportTarget, work: TargetWork, context: CommandContext): Promise<void> {
   const { args, registry, choices } = work
   const { output } = context
   await checkKey(args.text('key'), work)
-  const found = withVariables(await findTarget(target, work, context), work.given)
+  const found = withVariables(await findTarget(target, work, context), work.env)
   const wanted = choices.apply(found.options)
   const discovery = await readTools(target, { ...found, options: wanted }, work, context)
   const offered = choices.narrow(discovery.tools, wanted)
@@ -230,7 +270,7 @@ async function importTarget(target: ImportTarget, work: TargetWork, context: Com
   }
   const running = await registry.runningServer()
   output.done(
-    `${key} is added. ${running === undefined ? '"collet serve" serves it' : `The server on ${running} serves it now`}; "collet connect CLIENT" shows how your MCP client gets there.`,
+    `${key} is added. ${running === undefined ? '"collet serve" serves it' : `The server on ${running} serves it now`}; "collet connect CLIENT" shows how to connect your MCP client.`,
   )
 }
 
@@ -256,11 +296,11 @@ async function findTarget(
   throw new CommandFailure(EXIT.usage, message)
 }
 
-function withVariables(found: FoundSource, given: Readonly<Record<string, string>>): FoundSource {
-  if (Object.keys(given).length === 0) return found
+function withVariables(found: FoundSource, env: Readonly<Record<string, string>>): FoundSource {
+  if (Object.keys(env).length === 0) return found
   if (found.options.command === undefined)
     throw new UsageError('--env is for a program; an address gets its key with --api-key.')
-  return { ...found, options: { ...found.options, env: { ...given } } }
+  return { ...found, options: { ...found.options, env: { ...env } } }
 }
 
 /** Checks `--key` before anything is started. */
@@ -300,7 +340,7 @@ async function readTools(
   const previewing = previewSource(suggestKey(found), found.options, { services, signal, onLine })
   const preview = await output.during('Reading its tools', previewing)
   if (preview.kind === 'seen') return preview.discovery
-  if (preview.isUsage) throw new CommandFailure(EXIT.usage, `This source cannot be used: ${preview.why}`)
+  if (preview.isUsageError) throw new CommandFailure(EXIT.usage, `This source cannot be used: ${preview.why}`)
   const advice = failureAdvice(preview, found.options)
   throw new CommandFailure(
     EXIT.server,

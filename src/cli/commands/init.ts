@@ -124,7 +124,7 @@ function packagesOf(collet: string): Readonly<Record<string, string>> {
   return { [OWN_NAME]: collet, zod: '^4.2.0' }
 }
 
-/** The dependency on the copy of Collet that makes the project. */
+/** The version range or `file:` path of the copy of Collet that runs this command, for `package.json`. */
 function packageSource(folder: string): string {
   const file = isCheckout(ROOT) ? ROOT : installedFile()
   return file === undefined ? `^${VERSION}` : `file:${relative(folder, file).replaceAll('\\', '/')}`
@@ -185,7 +185,7 @@ function json(value: object): string {
   return `${JSON.stringify(value, undefined, 2)}\n`
 }
 
-/** npm allows lower-case letters, digits and a few signs. */
+/** Turns the folder's name into a package name: npm allows lower-case letters, digits, `.`, `_` and `-`. */
 function packageName(folder: string): string {
   const name = basename(folder)
     .toLowerCase()

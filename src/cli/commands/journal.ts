@@ -188,10 +188,10 @@ const COLUMNS: Columns<Refusal> = {
   AT: ({ at }) => at,
   TENANT: ({ tenant }) => tenant,
   PRINCIPAL: ({ principal, principal_id: id }) => id ?? principal,
-  WANTED: ({ action }) => action,
-  WHAT: ({ resource }) => resource,
-  WHY: ({ reason }) => reason,
-  TIMES: ({ count }) => count,
+  ACTION: ({ action }) => action,
+  RESOURCE: ({ resource }) => resource,
+  REASON: ({ reason }) => reason,
+  COUNT: ({ count }) => count,
 }
 
 const audit = defineCommand<'principal' | 'since' | 'limit' | AdminOption>({

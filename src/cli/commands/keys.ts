@@ -66,7 +66,7 @@ const keysCreate = defineCommand({
       help: "Let it see only these tools: any of their names, or a pattern in quotes such as 'Mail.*'.",
     },
     tenant: { value: 'T', help: 'Tenant it belongs to. Default: default.' },
-    label: { value: 'TEXT', help: 'What it is for.' },
+    label: { value: 'TEXT', help: 'Purpose of the key, for lists.' },
     expires: { value: 'WHEN', help: 'When it expires: 90d, or 2027-01-31T00:00:00Z. Default: never.' },
     ...KEY_OPTIONS,
   },
@@ -123,10 +123,10 @@ async function issueKeys(
 ): Promise<ExitCode> {
   const { output, json } = context
   const requests = entries.map((entry) => ({ body: { ...terms, ...entry } }))
-  let [asked, refused] = [0, 0]
+  let [attempted, refused] = [0, 0]
   const nameOf = (index: number): string => `entry ${index + 1} (${entries[index]?.principal})`
   const take = (issued: NewKey | CommandFailure, index: number): void => {
-    asked += 1
+    attempted += 1
     if (issued instanceof Error) {
       refused += 1
       output.warn(cleanText(`${file}, ${nameOf(index)}: ${issued.message}`))
@@ -140,7 +140,7 @@ async function issueKeys(
   try {
     await keyClient(args, context).askEach(CREATE_KEY, requests, take)
   } catch (error) {
-    output.warn(cleanText(`${file}: stopped at ${nameOf(asked)}. ${resumeHint(asked - refused)}`))
+    output.warn(cleanText(`${file}: stopped at ${nameOf(attempted)}. ${resumeHint(attempted - refused)}`))
     throw error
   }
   const made = counted(entries.length - refused, 'key')
@@ -148,7 +148,7 @@ async function issueKeys(
   return refused === 0 ? EXIT.ok : EXIT.usage
 }
 
-/** Created keys stay and names are never reused, so the same file can be sent again. */
+/** Running the command again with the same file is safe: created keys stay, and their names are refused. */
 function resumeHint(made: number): string {
   const shown =
     made === 0
@@ -176,7 +176,7 @@ const keysRotate = operatorCommand({
   options: {
     'old-ends': { value: 'SPAN', help: 'End the other keys after this time, such as 24h; 0s = now.' },
     tenant: { value: 'T', help: 'Tenant of the principal. Default: default.' },
-    label: { value: 'TEXT', help: 'What the new key is for.' },
+    label: { value: 'TEXT', help: 'Purpose of the new key, for lists.' },
     expires: {
       value: 'WHEN',
       help: 'When the new key expires: 90d, or 2027-01-31T00:00:00Z. Default: never.',
@@ -186,7 +186,7 @@ const keysRotate = operatorCommand({
   examples: ['collet keys rotate ci --old-ends 24h'],
   client: keyClient,
   operation: ROTATE_KEY,
-  sent(args, context) {
+  request(args, context) {
     const oldEndsMs = args.spanMs('old-ends')
     const seconds = oldEndsMs === undefined ? undefined : oldEndsMs / 1_000
     return { body: { ...keyTerms(args, context), ...defined({ old_ends_in_seconds: seconds }) } }
@@ -202,7 +202,7 @@ function keyTerms(args: Arguments<'tenant' | 'label' | 'expires'>, { clock }: Co
   return defined({
     tenant: args.text('tenant'),
     label: args.text('label'),
-    expires_at: args.end('expires', clock.nowMs()),
+    expires_at: args.expiry('expires', clock.nowMs()),
   })
 }
 
@@ -253,7 +253,7 @@ function boundsOf({ tools, toolsets }: ApiKey): string {
 
 function stateOf({ revoked_at: revokedAt, expires_at: expiresAt }: ApiKey, nowMs: number): string {
   if (revokedAt !== null) return 'revoked'
-  return expiresAt !== null && Date.parse(expiresAt) <= nowMs ? 'expired' : 'good'
+  return expiresAt !== null && Date.parse(expiresAt) <= nowMs ? 'expired' : 'valid'
 }
 
 const KEY_ID = {
@@ -303,7 +303,7 @@ function keyClient(args: Arguments<AdminOption>, context: CommandContext): Admin
   })
 }
 
-/** What a key may be granted and which principals exist, according to the config; unknown if only a store is named. */
+/** Names that a key may be granted, and principals of the config; all unknown with `--store` alone. */
 async function namesFor(
   args: Arguments<AdminOption>,
   context: CommandContext,

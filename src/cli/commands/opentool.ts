@@ -182,8 +182,8 @@ async function runOpenToolCommand(argv: readonly string[], context: CommandConte
   try {
     request = readOpenToolRequest(argv)
     if (request.kind === 'start') {
-      const given = request.keys
-      keys = given.length > 0 ? given : readKeys(splitKeys([environment.opentoolKeys?.reveal() ?? '']))
+      keys = request.keys
+      if (keys.length === 0) keys = readKeys(splitKeys([environment.opentoolKeys?.reveal() ?? '']))
     }
   } catch (error) {
     if (!(error instanceof UsageError)) throw error

@@ -47,7 +47,7 @@ const pinsList = listCommand({
   examples: ['collet pins list', 'collet pins list --all --source github'],
   client: pinClient,
   operation: LIST_PINS,
-  sent: (args) => ({
+  request: (args) => ({
     query: { source: args.text('source'), waiting: args.flag('all') ? undefined : 'true' },
   }),
   rows: ({ pins }) => pins,
@@ -58,7 +58,7 @@ const pinsList = listCommand({
     WAITING: ({ waiting }) =>
       waiting && `${waiting.kind}${waiting.rejected_by === null ? '' : ' (rejected)'}`,
     CLASS: ({ waiting }) => waiting?.class ?? null,
-    WHY: ({ waiting }) => cleanText(whyText(waiting)).slice(0, 100),
+    REASON: ({ waiting }) => cleanText(whyText(waiting)).slice(0, 100),
   },
   empty: (args) => (args.flag('all') ? 'No tool is pinned.' : 'Nothing waits for a decision.'),
 })
@@ -152,7 +152,7 @@ const acceptOne = operatorCommand({
   positionals: [TOOL],
   client: pinClient,
   operation: ACCEPT_PIN,
-  sent: hashBody,
+  request: hashBody,
   print: ({ tool, state, version }, { output }) =>
     output.data(
       state === 'removed' ? `${tool} is no longer served.` : `${tool} is served at ${version ?? '1.0.0'}.`,
@@ -174,7 +174,7 @@ const pinsReject = operatorCommand({
   examples: ['collet pins reject github.issues_create'],
   client: pinClient,
   operation: REJECT_PIN,
-  sent: hashBody,
+  request: hashBody,
   print: ({ tool, state }, { output }) => output.data(`${tool} stays ${state}.`),
 })
 

@@ -12,8 +12,8 @@ import type { RunningServer } from '#server/running-server'
 
 /**
  * `collet reload`: asks one server, or all servers of a store, to read their config again. It also exports
- * `configSource`, with which `serve` reads it. Invariant: a config with errors is refused with its problems, and the
- * old one stays in force.
+ * `configSource`, through which a server started by `serve` or `dev` does so. Invariant: a config with errors is
+ * refused with its problems, and the previous one stays in force.
  */
 
 const reload = operatorCommand({
@@ -68,7 +68,7 @@ export function configSource(
       }
       const problems =
         outcome instanceof ConfigError
-          ? outcome.problems.map((one) => problemText(one, workingFolder))
+          ? outcome.problems.map((problem) => problemText(problem, workingFolder))
           : [outcome.message]
       for (const problem of problems) output.error(problem)
       output.warn(

@@ -57,7 +57,7 @@ const secretsSet = operatorCommand({
   ],
   client: (args, context) => secretsClient(args, context),
   operation: SET_SECRET,
-  async sent(args, context) {
+  async request(args, context) {
     const value = await readHidden(context, 'Value')
     const [name = ''] = args.positionals
     const scopes = args.texts('scope')
@@ -142,7 +142,7 @@ const secretsConnect = operatorCommand({
   examples: ['collet secrets connect github --principal key:agent'],
   client: (args, context) => new AdminClient(args, context),
   operation: CONNECT_PROVIDER,
-  sent(args) {
+  request(args) {
     const scopes = args.texts('scope')
     const terms = defined({ principal: args.text('principal'), tenant: args.text('tenant') })
     return { body: { ...terms, ...(scopes.length === 0 ? {} : { scopes }) } }

@@ -115,7 +115,7 @@ const serve = defineCommand<ServeOption>({
   summary: 'Starts the server with the tools of a config.',
   details: [
     'Ctrl-C stops it: running calls get some time to finish, then they are cancelled. A second Ctrl-C stops it at once.',
-    'SIGHUP, where there is no terminal, and "collet reload" make it read the config again: credentials, roles, toolsets, limits, budgets, approvals, webhooks, sources and log.level change at once; other changes are listed.',
+    'SIGHUP (without a terminal) and "collet reload" make it read the config again: credentials, roles, toolsets, limits, budgets, approvals, webhooks, sources and log.level change at once; other changes are listed.',
   ],
   options: SERVE_OPTIONS,
   examples: [
@@ -128,10 +128,18 @@ const serve = defineCommand<ServeOption>({
     const flags = readFlags(args)
     const [config, opens] = [args.text('config'), args.flag('open')]
     if (args.flag('watch')) {
-      const given = args.repeat('config', 'host', 'port', 'store', 'workers', 'allow-anonymous', 'no-migrate')
+      const options = args.repeat(
+        'config',
+        'host',
+        'port',
+        'store',
+        'workers',
+        'allow-anonymous',
+        'no-migrate',
+      )
       return await restartOnChange(config, context, {
         start: (isAgain) =>
-          context.startProcess(['serve', ...given, ...(opens && !isAgain ? ['--open'] : [])]),
+          context.startProcess(['serve', ...options, ...(opens && !isAgain ? ['--open'] : [])]),
       })
     }
     const settings = await loadSettings(config, flags, context)
@@ -353,7 +361,7 @@ function reportSource(view: SourceView | undefined, output: CommandContext['outp
     )
 }
 
-/** The first request resolves the wait, the second ends the process. `request` requests the stop from inside. */
+/** The first stop request resolves `requested`, the second ends the process. `request` stops from within the process. */
 function listenForStop({ onStop, exit }: CommandContext) {
   const { promise, resolve } = Promise.withResolvers<StopRequester>()
   let isRequested = false

@@ -55,7 +55,7 @@ const sources = listCommand({
     TEMPLATES: ({ templates }) => templates || '',
     WAITING: ({ waiting }) => waiting || '',
     READ: ({ read_at: at }) => at ?? 'never',
-    WHY: ({ reason }) => reason ?? '',
+    REASON: ({ reason }) => reason ?? '',
   },
   empty: 'There are no sources. Add one with "collet import", or under `sources` in the config.',
   fitsTerminal: true,
@@ -111,7 +111,7 @@ const sourcesCheck = operatorCommand({
   examples: ['collet sources check GitHub'],
   client,
   operation: CHECK_SOURCE,
-  sent: () => ({ isReadOnly: true }),
+  request: () => ({ isReadOnly: true }),
   waiting: 'Checking the source',
   print({ steps, advice }, { output, context }) {
     printRows(steps, { columns: STEP_COLUMNS, empty: '', fitsTerminal: true }, context)

@@ -4,7 +4,7 @@ import { type Arguments, type CommandContext, defineCommand, UsageError } from '
 import { type Columns, printRows } from '#cli/operator-command'
 import { renderTable } from '#cli/output'
 import { hasStore, isStoreAlone, loadProject } from '#cli/store-access'
-import { TOOL_OPTIONS, ToolAsker } from '#cli/tools/ask-tools'
+import { TOOL_OPTIONS, ToolReader } from '#cli/tools/read-tools'
 import { toolLines } from '#cli/tools/tool-lines'
 import { ConfigError } from '#config/load'
 import { cleanText } from '#kernel/base/json'
@@ -26,7 +26,7 @@ import type { Store } from '#store/collet-store'
 
 /**
  * `collet tools`, `tools show` and `toolsets`: lists and searches the tools of a running server, or of the config and
- * the store. The search is the one of the console (`SearchableTools`). Invariant: a filter that names nothing is an
+ * the store. The console uses the same search (`SearchableTools`). Invariant: a filter value that does not exist is an
  * error with a suggestion, not an empty list.
  */
 
@@ -36,17 +36,17 @@ const OTHER_NAMES: ReadonlySet<string> = new Set(['NAME', 'CATALOG ID'])
 const ALWAYS_SHOWN: ReadonlySet<string> = new Set(['TOOL', 'TIER', 'DESCRIPTION'])
 const CALL_COUNT_PERIOD_MS = 86_400_000
 const NO_TOOLS =
-  'There are no tools. Write one (collet init) or import some (collet import); those of a new source are there once "collet serve" has read them.'
+  'There are no tools. Write one (collet init) or import some (collet import); the tools of a new source appear once "collet serve" has read them.'
 
-const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'toolset' | 'sort'>({
+const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'toolset' | 'sort' | 'search'>({
   name: 'tools',
   summary: 'Lists the tools of a running server, or of the config and the store; words search in them.',
   details: [
     'It asks the running server of this config. If none runs, it loads the config, shows what is wrong with its tools, and lists tools of',
     'sources as they were last accepted. TOOL, NAME and CATALOG ID are names of the same tool: you can call it by any of them. TIER is the',
-    'most that a call can do, APPROVAL whether a person has to approve it first, NEEDS what it uses besides its input, CONDITION the worst',
-    'thing that is true of it. A terminal shows no column that is empty, and a narrow one leaves out NAME and CATALOG ID, then SOURCE, NEEDS',
-    'and APPROVAL. A pipe or a file gets every column but NAME and CATALOG ID; --json prints everything.',
+    'most that a call can do, APPROVAL whether a person has to approve it first, NEEDS what it uses besides its input, CONDITION its most',
+    'serious problem. On a terminal, empty columns are left out; if the table is still too wide, NAME and CATALOG ID are too, then SOURCE,',
+    'NEEDS and APPROVAL. A pipe or a file gets every column but NAME and CATALOG ID; --json prints everything.',
   ],
   positionals: [
     {
@@ -66,33 +66,60 @@ const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'too
       value: 'BY',
       help: `Order: ${ORDERS.join(', ')} (of the last day). Default: best match first; without words, name.`,
     },
+    search: {
+      value: 'TEXT',
+      help: 'The tools that fit a task in your own words, best first, as models find them (docs/search.md).',
+    },
     toolset: { value: 'NAME', help: 'Only the tools of this toolset.' },
     ...TOOL_OPTIONS,
   },
   examples: [
     'collet tools',
+    'collet tools --search "tell the team about the release"',
     'collet tools send mail --tier write,exec',
     'collet tools --needs missing --json',
     'collet tools --url http://127.0.0.1:4100 --toolset crm',
   ],
   async run(args, context) {
     const { output, json, clock } = context
-    const asker = new ToolAsker(args, context)
-    const listing = await asker.list(args.text('toolset'))
+    const reader = new ToolReader(args, context)
+    const listing = await reader.list(args.text('toolset'))
     const order = args.oneOf('sort', ORDERS)
     const since = new Date(clock.nowMs() - CALL_COUNT_PERIOD_MS)
-    const found = new SearchableTools(listing).find({
+    const listed = new SearchableTools(listing).find({
       text: args.positionals.join(' '),
       filters: readFilters(args, listing),
       order,
-      calls: order === 'calls' ? await asker.calls(since) : undefined,
+      calls: order === 'calls' ? await reader.calls(since) : undefined,
     })
-    if (json) output.json(found.map((each) => forMachines(each, listing)))
-    else if (found.length === 0) output.note(listing.tools.length === 0 ? NO_TOOLS : 'No tool matches.')
+    const asked = args.text('search')
+    const searched = asked === undefined ? undefined : await reader.search(asked, args.text('toolset'))
+    const found = searched === undefined ? listed : inOrder(listed, searched.found)
+    if (json) output.json(found.map((each) => toolJson(each, listing)))
+    else if (found.length === 0)
+      output.note(listing.tools.length === 0 ? NO_TOOLS : noMatch(searched?.families ?? []))
     else for (const line of renderTools(found, listing, output.width)) output.data(line)
-    if (asker.unread.length > 0) output.note(notListed(asker.unread))
+    if (reader.unread.length > 0) output.note(notListed(reader.unread))
   },
 })
+
+/** The tools that a search found, in its order, if the filters let them through. */
+function inOrder(
+  listed: readonly FoundTool[],
+  found: readonly { readonly id: string }[],
+): readonly FoundTool[] {
+  const byId = new Map(listed.map((each) => [each.tool.id, each]))
+  return found.flatMap(({ id }) => byId.get(id) ?? [])
+}
+
+function noMatch(families: readonly { readonly name: string; readonly count: number }[]): string {
+  if (families.length === 0) return 'No tool matches.'
+  const shown = families.slice(0, MAX_FAMILIES).map(({ name, count }) => `${name} (${count})`)
+  const more = families.length > MAX_FAMILIES ? ` and ${families.length - MAX_FAMILIES} more groups` : ''
+  return `No tool matches. There are tools of ${shown.join(', ')}${more}.`
+}
+
+const MAX_FAMILIES = 12
 
 /** Only a server opens sources, so their tools are unknown before its first start. */
 function notListed(sources: readonly string[]): string {
@@ -100,7 +127,7 @@ function notListed(sources: readonly string[]): string {
   return `The tools of ${one ? 'the source' : 'the sources'} ${listed(sources)} are not listed, because no server has read ${one ? 'it' : 'them'} yet. Run "collet serve"; then "collet sources" shows ${one ? 'its' : 'their'} state.`
 }
 
-/** A filter that names nothing is reported as a mistake. */
+/** Throws a usage error if a filter has an unknown value. */
 function readFilters(args: Arguments<keyof ToolFilters>, { tools: all }: ToolListing): ToolFilters {
   const choices = { ...FILTERS, source: [...new Set(all.map(({ source }) => source))] }
   const read = (name: keyof ToolFilters): readonly string[] => {
@@ -120,7 +147,7 @@ function readFilters(args: Arguments<keyof ToolFilters>, { tools: all }: ToolLis
   }
 }
 
-function forMachines({ tool, condition }: FoundTool, listing: ToolListing) {
+function toolJson({ tool, condition }: FoundTool, listing: ToolListing) {
   return {
     ...tool,
     id: `${tool.id}@${tool.version}`,
@@ -210,14 +237,14 @@ const show = defineCommand<keyof typeof TOOL_OPTIONS | 'version'>({
   ],
   positionals: [{ name: 'TOOL', help: 'Any of its names, with or without a version: @1.2.3.' }],
   options: {
-    version: { value: 'V', help: 'Another version than the newest.' },
+    version: { value: 'V', help: 'Version to show. Default: the newest.' },
     ...TOOL_OPTIONS,
   },
   examples: ['collet tools show Mail.Send', 'collet tools show Mail_Send --version 1.0.0 --json'],
   async run(args, context) {
     const { output, json } = context
     const [name = ''] = args.positionals
-    const tool = await new ToolAsker(args, context).show(name, args.text('version'))
+    const tool = await new ToolReader(args, context).show(name, args.text('version'))
     if (json) output.json(tool)
     else for (const line of toolLines(tool)) output.sentence(cleanText(line))
   },

@@ -41,7 +41,7 @@ const usage = operatorCommand({
   ],
   client: usageClient,
   operation: READ_USAGE,
-  sent(args, { clock }) {
+  request(args, { clock }) {
     readGroups(args)
     const since = args.moment('since', clock.nowMs()) ?? new Date(clock.nowMs() - DEFAULT_SINCE_MS)
     const until = args.moment('until', clock.nowMs())
@@ -113,13 +113,13 @@ const budgets = operatorCommand({
   summary: 'Shows what is left of each budget, and when it resets.',
   details: [
     'Lists the budgets that have been used in their current window. USED includes what servers have reserved for future calls, so it is slightly more than was spent.',
-    'With --store alone no configuration is known, and so no limits.',
+    'With --store alone there is no config, so no limits are shown.',
   ],
   options: { tenant: { value: 'T', help: 'Only this tenant.' }, ...adminOptions('admin:calls') },
   examples: ['collet budgets', 'collet budgets --tenant team1 --json'],
   client: usageClient,
   operation: READ_BUDGETS,
-  sent: (args) => ({ query: { tenant: args.text('tenant') } }),
+  request: (args) => ({ query: { tenant: args.text('tenant') } }),
   json: ({ budgets: found }) => found,
   print({ budgets: found }, { context }) {
     const rows = found.flatMap(({ units, ...budget }) => units.map((unit) => ({ ...budget, ...unit })))

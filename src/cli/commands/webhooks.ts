@@ -57,9 +57,9 @@ const test = defineCommand<AdminOption | 'format'>({
   name: 'webhooks test',
   summary: 'Sends test messages to webhooks and prints their answers.',
   details: [
-    'Each gets one sample of every event that it receives, in its format, marked as a test. Without a name all webhooks are tested.',
+    'Each webhook gets one sample of every event that it receives, in its format, marked as a test. Without a name all webhooks are tested.',
     'A URL that is not in the config gets one sample of everything, unsigned: to try an address before it is added to the config.',
-    'It is sent from here; with --url the server sends, and only to webhooks of its config.',
+    'The samples are sent from this machine; with --url the server sends them, and only to webhooks of its config.',
   ],
   positionals: [
     { name: 'NAME|URL', optional: true, help: 'The webhook, as collet webhooks shows it, or an address.' },
@@ -67,7 +67,7 @@ const test = defineCommand<AdminOption | 'format'>({
   options: {
     format: {
       value: 'F',
-      help: 'For a URL that is not in the config: json, slack or teams. Default: what the host of the URL takes.',
+      help: 'For a URL that is not in the config: json, slack or teams. Default: guessed from the host of the URL.',
     },
     ...adminOptions(SCOPE),
   },

@@ -80,13 +80,13 @@ interface RemovalOptions {
   /** `--yes` or `--json`: no question is asked. */
   readonly isSure: boolean
   /** Backups made so far, by the file that was copied. */
-  readonly copied: ReadonlyMap<string, string>
+  readonly backups: ReadonlyMap<string, string>
 }
 
 /** Lists the entries that bypass Collet, and removes those that the user chooses. Returns the removed entries. */
-export async function closeBypasses(
+export async function removeBypasses(
   bypasses: readonly Bypass[],
-  { client, isOnly, isSure, copied }: RemovalOptions,
+  { client, isOnly, isSure, backups }: RemovalOptions,
   context: CommandContext,
 ): Promise<readonly Bypass[]> {
   const { output } = context
@@ -108,14 +108,14 @@ export async function closeBypasses(
   }
   const removed: Bypass[] = []
   for (const [file, entries] of Map.groupBy(served, (each) => each.file))
-    removed.push(...(await removeFrom(file, entries, copied, context)))
+    removed.push(...(await removeFrom(file, entries, backups, context)))
   return removed
 }
 
 async function removeFrom(
   named: string,
   entries: readonly Bypass[],
-  copied: RemovalOptions['copied'],
+  backups: RemovalOptions['backups'],
   context: CommandContext,
 ): Promise<readonly Bypass[]> {
   const { output } = context
@@ -127,13 +127,13 @@ async function removeFrom(
     output.warn(`${file} could not be changed safely. Remove ${names} from it yourself.`)
     return []
   }
-  const backup = copied.get(file) ?? (await backUp(file, context))
+  const backup = backups.get(file) ?? (await backUp(file, context))
   await replaceFile(file, text)
   output.done(`Removed ${names} from ${file}; original: ${backup}.`)
   return entries
 }
 
-/** Copies a file temporary itself; returns the path of the copy. */
+/** Copies a file into its own folder; returns the path of the copy. */
 export async function backUp(file: string, { clock }: CommandContext): Promise<string> {
   const stamp = new Date(clock.nowMs()).toISOString().replace(/[-:]|\.\d+/g, '')
   const backup = `${file}.${stamp}.backup`

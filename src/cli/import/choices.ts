@@ -35,7 +35,10 @@ export const CHOICE_OPTIONS = {
     value: 'T',
     help: 'MCP: trust the annotations of its tools (read-only, idempotent), or nothing. Default: asked on a terminal, else nothing.',
   },
-  timeout: { value: 'SECONDS', help: 'MCP: how long it may take to start and answer. Default 60, later 30.' },
+  timeout: {
+    value: 'SECONDS',
+    help: 'MCP: how long it may take to start and answer. Default 60 during the import, 30 later.',
+  },
 } as const satisfies OptionSpecs
 
 export type ChoiceOption = keyof typeof CHOICE_OPTIONS
@@ -68,15 +71,15 @@ export class ImportChoices {
   apply(options: JsonObject): JsonObject {
     const type = String(options.type)
     const timeoutMs = this.#timeoutMs
-    const given: readonly (readonly [option: ChoiceOption, isGiven: boolean, types: readonly string[]])[] = [
+    const limited: readonly (readonly [option: ChoiceOption, isUsed: boolean, types: readonly string[]])[] = [
       ['tag', this.#tags.length > 0, ['openapi']],
       ['method', this.#methods.length > 0, ['openapi']],
       ['trust', this.#trust !== undefined, ['mcp']],
       ['timeout', timeoutMs !== undefined, ['mcp']],
       ['read-only', this.#isReadOnly, ['openapi', 'mcp']],
     ]
-    for (const [option, isGiven, types] of given)
-      if (isGiven && !types.includes(type))
+    for (const [option, isUsed, types] of limited)
+      if (isUsed && !types.includes(type))
         throw new UsageError(`--${option} is for ${types.join(' and ')}, but this source is ${type}.`)
     const methods = this.#isReadOnly && type === 'openapi' ? READING_METHODS : this.#methods
     return {

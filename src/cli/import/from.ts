@@ -24,15 +24,15 @@ import { freeKey, type KnownSource, renewedText, type SourceRegistry } from './r
 /**
  * `collet import --from`: imports all MCP servers that the files of a client list. `commands/import.ts` calls it;
  * `listed.ts` reads the files and asks which servers to start. Invariant: a server is started only after the user
- * chose it, and one that is imported already only gets its new credentials.
+ * chose it, and a server that is imported already only gets new credentials.
  */
 
-/** What every kind of import needs. */
+/** The work of an import, with or without `--from`. */
 export interface ImportWork {
   readonly choices: ImportChoices
   readonly registry: SourceRegistry
   /** Values of `--env`: variables for the program, or values for placeholders. */
-  readonly given: Readonly<Record<string, string>>
+  readonly env: Readonly<Record<string, string>>
   readonly signal: AbortSignal
 }
 
@@ -123,7 +123,7 @@ async function sortServers(
   )
   const { found } = await registry.find(usable.map(({ options }) => options))
   const exact = found.map((sources) => sources.find(({ changed }) => changed.length === 0)?.key)
-  // Other credentials mean another account if another entry has the stored ones; otherwise they were renewed.
+  // An entry with other credentials is another account if another entry has the stored ones; otherwise it renews them.
   const older = found.map((sources) => sources.filter(({ key }) => !exact.includes(key)))
   return {
     fresh: usable.flatMap((server, index) => {
@@ -161,11 +161,11 @@ function distinct(servers: readonly ServerToStart[]): readonly ServerToStart[] {
 async function placeholderValues(
   chosen: readonly Candidate[],
   asked: ReadonlyMap<string, string>,
-  { given }: FromWork,
+  { env }: FromWork,
   context: CommandContext,
 ): Promise<PlaceholderValues> {
-  const variables = { ...context.environment.variables(), ...given }
-  const inputs = new Map(Object.entries(given))
+  const variables = { ...context.environment.variables(), ...env }
+  const inputs = new Map(Object.entries(env))
   for (const id of new Set(chosen.flatMap(({ plan }) => plan.inputs)))
     if (!inputs.has(id) && context.stdin.isTTY === true)
       inputs.set(id, await readHidden(context, cleanText(asked.get(id) ?? id)))
@@ -182,7 +182,7 @@ interface StartedServer extends ServerToStart {
 }
 
 /** Number of servers that start in parallel; launchers mostly wait for the network. */
-const AT_ONCE = 4
+const MAX_PARALLEL = 4
 const MAX_LINES = 20
 
 /** Starts the servers in parallel, and reports each one that answers. */
@@ -201,7 +201,7 @@ async function startServers(
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift())
       rows.set(next, await startServer(next, work, context))
   }
-  const workers = Array.from({ length: AT_ONCE }, take)
+  const workers = Array.from({ length: MAX_PARALLEL }, take)
   await output.during(`Starting ${fresh.length} servers`, Promise.all(workers))
   return fresh.flatMap((server) => rows.get(server) ?? [])
 }

@@ -155,9 +155,7 @@ function chosenBy(answer: string, candidates: readonly Candidate[]): readonly Ca
   return candidates.filter((each) => chosen.has(each))
 }
 
-/**
- * A number is a position in the list and never a name: a file may name its server like the position of another one.
- */
+/** A number is always a position in the list: otherwise a file could name its server "2" to pass for the second one. */
 function candidateBy(word: string, candidates: readonly Candidate[]): Candidate {
   const isNumber = /^[0-9]+$/.test(word)
   const same = isNumber ? [] : candidates.filter(({ server }) => server.name === word)
@@ -199,7 +197,7 @@ function detailsOf(
     decided === undefined
       ? ''
       : `, ${decided.decision === 'approved' ? '' : 'not '}approved in ${titleOf(decided.client)}`
-  // In the user's own file any value may be a secret; a repository contains none that its readers may not see.
+  // Any value in the user's own file may be a secret; everyone with the repository can read the project's file anyway.
   const written = sets.map(({ name, value }) =>
     isProject && value !== undefined ? `${name}=${value}` : name,
   )

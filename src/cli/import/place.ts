@@ -27,25 +27,25 @@ export async function chooseKey(
   { args, registry }: PlacementOptions,
   { output }: CommandContext,
 ): Promise<ChosenKey> {
-  const given = args.text('key')
-  const wanted = given ?? suggested
+  const named = args.text('key')
+  const wanted = named ?? suggested
   if (args.flag('print')) return { key: wanted }
-  if (given === undefined) await refuseConfigured(wanted, registry)
+  if (named === undefined) await refuseConfigured(wanted, registry)
   if (args.flag('replace')) return { key: wanted }
   const { found, taken } = await registry.find([options])
   const [all = []] = found
-  const known = given === undefined ? all : all.filter(({ key }) => key === given)
+  const known = named === undefined ? all : all.filter(({ key }) => key === named)
   const same = known.find(({ changed }) => changed.length === 0)
-  const [one = same, ...others] = same === undefined ? known : []
+  const [match = same, ...others] = same === undefined ? known : []
   if (others.length > 0)
     throw new UsageError(
       `Several sources have this upstream, each with its own credentials: ${known.map(({ key }) => key).join(', ')}. Name the one to update with --key, or choose a new --key for another account.`,
     )
-  if (one !== undefined) return { key: one.key, known: one }
+  if (match !== undefined) return { key: match.key, known: match }
   const key = freeKey(wanted, new Set(taken))
   if (key !== wanted)
     output.note(
-      `"${wanted}" is another source already, so this one is "${key}". --replace replaces that one.`,
+      `"${wanted}" is another source already, so this one becomes "${key}". --replace replaces the other source.`,
     )
   return { key }
 }

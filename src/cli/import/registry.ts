@@ -16,7 +16,7 @@ import { isOwnMcpAddress } from '#server/import/client-servers'
 /** A source that already has an upstream. */
 export interface KnownSource {
   readonly key: string
-  /** Credentials whose values differ from the given ones: `env.TOKEN`, `headers.Authorization`. */
+  /** Credentials whose stored values differ from those of the import: `env.TOKEN`, `headers.Authorization`. */
   readonly changed: readonly string[]
 }
 

@@ -41,7 +41,7 @@ export function announce(
     output.data(
       `${output.style('bold', 'Collet')} serves ${countText(ready)} on ${output.style('cyan', url)}`,
     )
-    if (ready.closed) output.data(closedText(ready.closed))
+    if (ready.unreachable) output.data(unreachableText(ready.unreachable))
     output.data('')
     for (const [label, text] of facts(ready, settings, context, { curl, workers }))
       output.data(`  ${label.padEnd(LABEL_WIDTH)}${text}`)
@@ -79,10 +79,10 @@ function countText({ tools, versions, sources }: WorkerReady): string {
   return `${counted(tools, 'tool')}${parts.length === 0 ? '' : ` (${parts.join(', ')})`}`
 }
 
-function closedText(closed: number): string {
-  return closed === 1
+function unreachableText(count: number): string {
+  return count === 1
     ? '1 tool is hidden from all callers: it needs a scope that no key has.'
-    : `${closed} tools are hidden from all callers: they need scopes that no key has.`
+    : `${count} tools are hidden from all callers: they need scopes that no key has.`
 }
 
 function facts(

@@ -8,7 +8,7 @@ import type { Tool } from '#kernel/tool/tool'
  * contains a key.
  */
 
-/** Each attempt compiles a validator, which costs start-up time. */
+/** Bounds the start-up time: each attempt compiles the input schema of a tool. */
 const MAX_ATTEMPTS = 20
 
 /** A `curl` line over OTC; `undefined` if no tool is suitable. */

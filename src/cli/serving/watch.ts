@@ -144,7 +144,7 @@ export function watchFolder(folder: string, onChange: (file: string) => void): (
   const add = (path: string): void => {
     if (watchers.has(path) || watchers.size >= MAX_FOLDERS) return
     const watcher = watch(path, (_, name) => notice(path, name))
-    // A deleted folder takes its watcher with it.
+    // The watcher of a deleted folder fails.
     watcher.on('error', () => drop(path))
     watchers.set(path, watcher)
     for (const entry of readdirSync(path, { withFileTypes: true })) {
@@ -161,7 +161,7 @@ export function watchFolder(folder: string, onChange: (file: string) => void): (
     if (SOURCE.test(name)) remember(file)
     else if (isWatched(name) && isFolder(file)) addLater(file)
   }
-  /** Files may have been created before the watcher, and the folder may be gone again. */
+  /** Watches a new folder. It may already contain files, or be deleted again. */
   const addLater = (path: string): void => {
     try {
       add(path)

@@ -1,5 +1,5 @@
 import type { AnswerOf, Operation } from '#admin-api/operation'
-import { LIST_ALL_TOOLS, SHOW_TOOL, type ToolDetails } from '#admin-api/tools'
+import { LIST_ALL_TOOLS, SEARCH_TOOLS, SHOW_TOOL, type ToolDetails } from '#admin-api/tools'
 import { READ_USAGE } from '#admin-api/usage'
 import {
   isServerNamed,
@@ -31,8 +31,10 @@ import {
 import type { RemoteTool } from '#client/index'
 import { isToolError } from '#kernel/base/errors'
 import { cleanText, type JsonValue } from '#kernel/base/json'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import { LiveRegistry } from '#kernel/tool/catalog'
 import type { ListedRequirement, ListedTool, ToolListing } from '#kernel/tool/listing'
+import { MAX_FOUND, openToolSearch } from '#search/tool-search'
 import { createLocalAccess } from '#server/admin/access'
 import { callInProcess } from '#server/admin/in-process-client'
 import { createToolRoutes } from '#server/admin/tools'
@@ -44,11 +46,10 @@ import type { Store } from '#store/collet-store'
 
 /**
  * Reads the tools that `collet tools` and `toolsets` show: from the server that was named, from the one that runs for
- * this config, or from config and store in this process. Invariant: the answer has one form, whichever of them it
- * comes from.
+ * this config, or from config and store in this process. Invariant: the answer has the same form in all three cases.
  */
 
-/** Options that choose whose tools are listed. */
+/** Options that choose the server whose tools are listed. */
 export const TOOL_OPTIONS = {
   ...SERVER_OPTIONS,
   url: {
@@ -60,7 +61,7 @@ export const TOOL_OPTIONS = {
 /** These commands have no `--store`, so that argument is always absent and the store is the one in the config. */
 type AskOption = keyof typeof TOOL_OPTIONS | 'store'
 
-export class ToolAsker {
+export class ToolReader {
   readonly #args: Arguments<AskOption>
   readonly #context: CommandContext
   readonly #server: Promise<ServerAddress | undefined>
@@ -85,8 +86,13 @@ export class ToolAsker {
       const server = await this.#server
       const isRefusal = error instanceof CommandFailure && error.exit === EXIT.usage
       if (server === undefined || isCollet || !isRefusal) throw error
-      return await this.#listOther(server, toolset)
+      return await this.#listOverOtc(server, toolset)
     }
+  }
+
+  /** Tools that fit a text, best first. */
+  search(text: string, toolset: string | undefined): Promise<AnswerOf<typeof SEARCH_TOOLS>> {
+    return this.#ask(SEARCH_TOOLS, { query: { q: text, toolset, limit: String(MAX_FOUND) } })
   }
 
   async show(name: string, version: string | undefined): Promise<ToolDetails> {
@@ -111,11 +117,11 @@ export class ToolAsker {
     if (server === undefined) return readAnswer(operation, await this.#askHere(path))
     const credential =
       callerKey(this.#args, this.#context) ?? (await ownStartToken(server.url, this.#args, this.#context))
-    const asked = requestJson({ method: 'GET', server, path, credential, onIdentity }, services)
-    return readAnswer(operation, await output.during(`Asking ${server.url}`, asked))
+    const asking = requestJson({ method: 'GET', server, path, credential, onIdentity }, services)
+    return readAnswer(operation, await output.during(`Asking ${server.url}`, asking))
   }
 
-  async #listOther(server: ServerAddress, toolset: string | undefined): Promise<ToolListing> {
+  async #listOverOtc(server: ServerAddress, toolset: string | undefined): Promise<ToolListing> {
     const { services } = this.#context
     const client = await services.connect(server.url, {
       apiKey: callerKey(this.#args, this.#context),
@@ -140,6 +146,10 @@ export class ToolAsker {
         registry,
         clock,
         store,
+        search: openToolSearch({
+          ...{ clock, log: SILENT_LOGGER },
+          catalogFor: (principal) => registry.catalogFor(principal),
+        }),
         pins: known.pins,
         approvals: () => settings.approvals,
         budgets: () => settings.budgets,
@@ -205,16 +215,16 @@ function listingOf(found: readonly RemoteTool[]): ToolListing {
 export async function hiddenReason(
   tool: string,
   server: ServerAddress,
-  given: Arguments<'config'>,
+  configArgs: Arguments<'config'>,
   context: CommandContext,
 ): Promise<string | undefined> {
   // In a command without `--store` that argument is always absent.
-  const args: StoreArguments = given
+  const args: StoreArguments = configArgs
   const credential = await ownStartToken(server.url, args, context)
   if (credential === undefined) return undefined
   const { path } = requestFor(SHOW_TOOL, { id: tool })
-  const asked = requestJson({ method: 'GET', server, path, credential }, context.services)
-  const answer = await asked.then((found) => readAnswer(SHOW_TOOL, found)).catch(() => undefined)
+  const asking = requestJson({ method: 'GET', server, path, credential }, context.services)
+  const answer = await asking.then((found) => readAnswer(SHOW_TOOL, found)).catch(() => undefined)
   if (answer === undefined) return undefined
   const { base, policy, requirements } = answer.tool
   const lacking = requirements.find(({ kind, state }) => kind === 'scope' && state === 'missing')
