@@ -97,7 +97,7 @@ export function DecideBar(props: DecideBarProps): ReactNode {
         off={off ?? (pending === 'reject' ? 'The rejection is being sent.' : undefined)}
         onClick={() => onDecide('approve')}
       >
-        {hides ? 'Approve once, with what is hidden' : 'Approve once'}
+        {hides ? 'Approve once, including hidden input' : 'Approve once'}
       </Button>
       {failure !== undefined && <Note tone="failed">{failure} Your decision was not recorded.</Note>}
       <p className="promise">
