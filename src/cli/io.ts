@@ -58,7 +58,7 @@ export interface Services {
   /** Rejects if a server could not read or write this store; writes nothing, not even to the journal. */
   checkWritable(access: StoreAccess): Promise<void>
   /** Migrates the tables of a store, or (`look`) returns what would be done. */
-  migrate(access: StoreAccess, mode: 'migrate' | 'look'): ReturnType<typeof migrateStore>
+  migrate(access: StoreAccess, mode: 'migrate' | 'inspect'): ReturnType<typeof migrateStore>
   /** Copies a whole store into an empty database, or continues an interrupted copy. */
   copyStore: typeof copyStore
   /** Copies the database to a new file; the store may be in use. */

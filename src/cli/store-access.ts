@@ -77,7 +77,7 @@ async function makeStore(args: StoreArguments, context: CommandContext): Promise
   const { store, kind, file, dataFolder } = await chosenStore(args, context)
   const access = { url: store, dataFolder, ...decodeMasterKeys(environment) }
   if (kind === 'server') {
-    const { from } = await services.migrate(access, 'look')
+    const { from } = await services.migrate(access, 'inspect')
     if (from !== 0) return made
     await services.migrate(access, 'migrate')
     return [...made, `the tables in ${shownStoreUrl(store)}`]

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { z } from 'zod'
-import { placeOfThrown } from '#kernel/base/thrown'
+import { locationOfThrown } from '#kernel/base/thrown'
 import { readJsonConfig, type Variables } from './json-config.ts'
 import { CONFIG_SCHEMA, type ParsedConfig } from './schema.ts'
 import { LINE } from './schema-policies.ts'
@@ -214,7 +214,7 @@ function missingPackage(error: Error): string | undefined {
 
 /** For a missing package, Node names the importing file only in the message. */
 function placeOfImport(error: unknown): string | undefined {
-  const place = placeOfThrown(error, OWN_FILE)
+  const place = locationOfThrown(error, OWN_FILE)
   if (place !== undefined || !(error instanceof Error) || missingPackage(error) === undefined) return place
   return / imported from (.+)$/.exec(error.message)?.[1]
 }

@@ -150,7 +150,7 @@ describe('a requested config reload', () => {
     const fixture = { epoch, reported: [] as (Reloaded | Error)[], applied: 0, read: async () => before }
     const reloads = new Reloads({
       config: { read: () => fixture.read(), onRead: (outcome) => fixture.reported.push(outcome) },
-      store: { reloads: { epoch: () => fixture.epoch, ask: async () => ++fixture.epoch } },
+      store: { reloads: { epoch: () => fixture.epoch, request: async () => ++fixture.epoch } },
       apply: async () => {
         const outcome = outcomes[Math.min(fixture.applied, outcomes.length - 1)] ?? nothing
         fixture.applied += 1

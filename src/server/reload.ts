@@ -73,7 +73,7 @@ export class Reloads {
   /** Reloads this process first; other processes are not asked to reload a config that this process refuses. */
   async reloadEverywhere(): Promise<Reloaded> {
     const reloaded = await this.reloadHere()
-    const epoch = await this.#options.store.reloads.ask()
+    const epoch = await this.#options.store.reloads.request()
     // In the meantime another process may have requested a reload of a config that this process did not read.
     if (epoch === this.#lastRequest + 1) this.#lastRequest = epoch
     return reloaded

@@ -23,10 +23,10 @@ export interface AskedRecord {
   readonly text: string
 }
 
-export function openAsked({ careful, read, keys }: StoreContext) {
+export function openAsked({ exclusive, read, keys }: StoreContext) {
   const order = ({ tenant }: AskedRecord) => `asked ${tenant}`
   return {
-    remember: careful(order, function* (group: CommitGroup, asked: AskedRecord, atMs: number): Steps<void> {
+    remember: exclusive(order, function* (group: CommitGroup, asked: AskedRecord, atMs: number): Steps<void> {
       const { tenant, tool, principal } = asked
       const sealed = group.keys.seal('requests', Buffer.from(asked.text), contextOf(asked))
       yield* write('rememberAsked', tenant, tool, principal, sealed, atMs)

@@ -61,12 +61,12 @@ export interface ConsentEnd {
   readonly atMs: number
 }
 
-export function openChallenges({ careful, read }: StoreContext) {
+export function openChallenges({ exclusive, read }: StoreContext) {
   const isOpen = read((key: string) => get('openChallenge', key))
-  const end = careful((key: string) => key, endChallenge)
+  const end = exclusive((key: string) => key, endChallenge)
   return {
     /** Returns the open challenge for the same need, or stores this one. */
-    openChallenge: careful(({ id }) => id, openChallenge),
+    openChallenge: exclusive(({ id }) => id, openChallenge),
     findChallenge: read((id: string) =>
       mapped(get('findChallenge', id), (row) => row && challengeFromRow(row)),
     ),
@@ -127,9 +127,9 @@ function challengeFromRow(row: Row): ChallengeRecord {
 
 /** Consents under way. Any process can continue a consent. */
 export function openConsents(context: StoreContext) {
-  const { careful, read, keys } = context
+  const { exclusive, read, keys } = context
   const checkKey = read((tenant: string) => checkVaultKey(keys, tenant))
-  const begin = careful(({ id }: Consent) => id, beginConsent)
+  const begin = exclusive(({ id }: Consent) => id, beginConsent)
   return {
     runs: openConsentRuns(context),
     /** Keeps at most `max` consents per challenge and stage, and removes the oldest. */
@@ -139,7 +139,7 @@ export function openConsents(context: StoreContext) {
     },
     find: read((id: string) => findConsent(keys, id)),
     /** Returns `true` to exactly one of several callers. */
-    take: careful(
+    take: exclusive(
       (id) => id,
       (_group: CommitGroup, id: string) => mapped(write('takeConsent', id), Boolean),
     ),
@@ -172,18 +172,18 @@ function sealContext({ id, tenant, challenge, stage, browser }: Omit<Consent, 'h
 }
 
 /** Consent events in runs. For each call that waits, the end of the consent is recorded once. */
-function openConsentRuns({ careful, read }: StoreContext) {
+function openConsentRuns({ exclusive, read }: StoreContext) {
   const waiting = read((key: string) => get('consentRunsOf', key))
   const firstExpired = read((nowMs: number) => get('expiredConsentRuns', nowMs))
-  const resolve = careful((key: string) => key, resolveConsent)
-  const expire = careful(() => '', expireConsents)
+  const resolve = exclusive((key: string) => key, resolveConsent)
+  const expire = exclusive(() => '', expireConsents)
   return {
     /** Whether the call's run contains the request for this consent but not yet its end. */
     isAsked: read((challenge: string, record: string) =>
       mapped(get('findConsentRun', challenge, record), Boolean),
     ),
     /** Appends the request once per challenge and call; `false` if the run accepts no more events. */
-    ask: careful(({ record }) => record, askInRun),
+    ask: exclusive(({ record }) => record, askInRun),
     /** Appends the end of the consent for every call that waits for this need; returns their runs. */
     async resolve(need: ChallengeNeed, end: ConsentEnd) {
       const key = challengeKey(need)

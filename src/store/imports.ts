@@ -96,16 +96,16 @@ export interface PinWrite {
   readonly events: readonly PinChanged[]
 }
 
-export function openSources({ careful, read, keys }: StoreContext) {
+export function openSources({ exclusive, read, keys }: StoreContext) {
   const order = ({ key }: { readonly key: string }) => `sources ${key}`
   return {
     list: read(() =>
       mapped(all('listSources'), (rows) => rows.map((row): StoredSource => sourceFromRow(row, keys))),
     ),
-    put: careful(order, putSource),
-    remove: careful(order, removeSource),
+    put: exclusive(order, putSource),
+    remove: exclusive(order, removeSource),
     /** Journals a probe before it starts. */
-    recordProbe: careful(({ target }: SourceLook) => `look ${target}`, recordProbe),
+    recordProbe: exclusive(({ target }: SourceLook) => `look ${target}`, recordProbe),
     /** Raised by every change in any process; 0 before the first source is added. */
     epoch: read(() => readEpoch(SOURCE_EPOCH)),
   }
@@ -188,7 +188,7 @@ const PAGE_ROWS = 50
 /** Reading starts again if another process wrote in between; needing more attempts than this is an error. */
 const MAX_READS = 20
 
-export function openPins({ careful, read, guard, keys }: StoreContext) {
+export function openPins({ exclusive, read, guard, keys }: StoreContext) {
   const revision = read((source: string) =>
     mapped(get('pinRevision', source), (row) => (row === undefined ? 0 : integer(row, 'revision'))),
   )
@@ -224,7 +224,7 @@ export function openPins({ careful, read, guard, keys }: StoreContext) {
      * Writes all rows, or returns `stale` if another write has come after `seen`. The first write for a source inserts a unique row,
      * so if two replicas discover the source at once, one pins its tools and the other reads these pins (rule 32).
      */
-    write: careful(({ source }) => `pins ${source}`, writePins),
+    write: exclusive(({ source }) => `pins ${source}`, writePins),
     /** Keys of all sources ever seen, sorted. */
     sources: read(() => mapped(all('pinSources'), (rows) => rows.map((row) => text(row, 'source')))),
     /** Raised by every change to the served tools, in any process. */

@@ -64,16 +64,16 @@ export interface StoredKey extends KeyRecord {
 
 const EPOCH = 'key_epoch'
 
-export function openKeys({ careful, read }: StoreContext) {
+export function openKeys({ exclusive, read }: StoreContext) {
   return {
     /** Creates a principal with its first key. `ended`: the name belonged to a principal that has been removed. */
-    createKey: careful(orderOf, createKey),
+    createKey: exclusive(orderOf, createKey),
     /** Adds a key with the grant of the newest key that is not revoked, or else of the newest key. */
-    rotateKey: careful(orderOf, rotateKey),
-    revokeKey: careful(({ tenant }) => `keys ${tenant}`, revokeKey),
+    rotateKey: exclusive(orderOf, rotateKey),
+    revokeKey: exclusive(({ tenant }) => `keys ${tenant}`, revokeKey),
     /** Revokes all keys of a principal for good; `false` if the principal does not exist or has already ended. */
-    endPrincipal: careful(orderOf, endPrincipal),
-    noteUses: careful(() => '', noteUses),
+    endPrincipal: exclusive(orderOf, endPrincipal),
+    noteUses: exclusive(() => '', noteUses),
     isEnded: read(({ tenant, name }: KeyOwner) =>
       mapped(get('findKeyOwner', tenant, name), (row) => row !== undefined && row.ended_at !== null),
     ),
@@ -198,10 +198,10 @@ function parseGrant(json: string): readonly string[] {
 }
 
 /** The audit stream (rule 30a), kept as long as the journal, which contains every denial too. */
-export function openAudit({ careful, read }: StoreContext) {
+export function openAudit({ exclusive, read }: StoreContext) {
   return {
     /** Commits even an empty list, so that timing does not reveal whether there was a denial (OWP-22). */
-    recordDenials: careful(() => '', recordDenials),
+    recordDenials: exclusive(() => '', recordDenials),
     /** Oldest first. */
     readDenials: read(readDenials),
   }

@@ -23,12 +23,12 @@ export interface OpenBudget {
   readonly used: Spending
 }
 
-export function openBudgets({ careful, read }: StoreContext) {
+export function openBudgets({ exclusive, read }: StoreContext) {
   return {
     /** Takes as much of `wanted` as `limit` allows, separately for each unit; returns the amounts taken. */
-    lease: careful(() => '', leaseBudget),
+    lease: exclusive(() => '', leaseBudget),
     /** Gives unspent amounts back. If it is unknown whether this succeeded, it must not be repeated, or amounts could count twice. */
-    giveBack: careful(
+    giveBack: exclusive(
       () => '',
       (_group: CommitGroup, window: BudgetWindow, unspent: Spending) =>
         addToBudget(

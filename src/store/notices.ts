@@ -56,7 +56,7 @@ export interface ListenerState {
   readonly failure: string | undefined
 }
 
-export function openNotices({ careful, lane, read, chain }: StoreContext) {
+export function openNotices({ exclusive, lane, read, chain }: StoreContext) {
   let current: readonly NoticeListener[] = []
   chain.notify = function* (subject, occasion) {
     yield* insertNotices(current, subject, occasion)
@@ -72,7 +72,7 @@ export function openNotices({ careful, lane, read, chain }: StoreContext) {
       mapped(all('dueTargets', nowMs), (rows) => rows.map((row) => text(row, 'target'))),
     ),
     /** Takes the due notices for one listener and postpones their next attempt, so that only one process at a time tries each. */
-    take: careful(order, takeNotices),
+    take: exclusive(order, takeNotices),
     /** Changes nothing if another process has taken the notice in the meantime. */
     settle: lane(idOf, idOf, settleNotice),
     /** Every listener that a notice was recently written for, whether or not it is still configured. */

@@ -78,8 +78,8 @@ export interface CallLook extends Attribution {
 /** `gone`: retention removed the input. */
 export type CallInput = { readonly json: string } | 'gone' | 'unreadable' | 'not_found'
 
-export function openOperatorViews({ careful, read, snapshot, sealed, keys }: StoreContext) {
-  const recordCallView = careful(({ record }: CallLook) => record, noteShown)
+export function openOperatorViews({ exclusive, read, snapshot, sealed, keys }: StoreContext) {
+  const recordCallView = exclusive(({ record }: CallLook) => record, noteShown)
   const readInput = snapshot((record: string) => inputOf(sealed, record))
   return {
     /** Newest first. A page scans a limited number of calls, so that a filter with few matches does not delay other requests. */

@@ -96,11 +96,11 @@ type BeginOutcome =
   | { readonly kind: 'answered'; readonly sealed: Uint8Array }
 
 /** Requests by idempotency key. Only one writer begins each request. */
-export function openIdempotentRequests({ careful, keys, chain }: StoreContext) {
+export function openIdempotentRequests({ exclusive, keys, chain }: StoreContext) {
   const order = ({ id }: RequestAddress) => `requests ${id}`
-  const begin = careful(order, beginRequest)
-  const answer = careful(order, answerRequest)
-  const release = careful(order, (_group: CommitGroup, { tenant, id }: RequestAddress, writer: string) =>
+  const begin = exclusive(order, beginRequest)
+  const answer = exclusive(order, answerRequest)
+  const release = exclusive(order, (_group: CommitGroup, { tenant, id }: RequestAddress, writer: string) =>
     write('releaseRequest', tenant, id, writer),
   )
   return {
@@ -160,10 +160,10 @@ function replyContext({ tenant, id }: RequestAddress): string {
   return JSON.stringify(['request', tenant, id])
 }
 
-export function openProtocolSessions({ careful, read, keys }: StoreContext) {
+export function openProtocolSessions({ exclusive, read, keys }: StoreContext) {
   const none = () => ''
   const checkKey = read((tenant: string) => checkVaultKey(keys, tenant))
-  const ask = careful(none, askQuestion)
+  const ask = exclusive(none, askQuestion)
   const columnsOf = ({ tenant, session, requestId }: CallerRequest) =>
     [tenant, session, keys.digest(requestId)] as const
   return {
@@ -171,25 +171,25 @@ export function openProtocolSessions({ careful, read, keys }: StoreContext) {
      * If the principal has `room.max` sessions, replaces the one idle longest if it was last used before `room.idleBeforeMs`;
      * otherwise returns `false`.
      */
-    openSession: careful(none, openCallerSession),
+    openSession: exclusive(none, openCallerSession),
     findSession: read(findCallerSession),
-    touchSession: careful(none, (_group: CommitGroup, tenant: string, id: string, atMs: number) =>
+    touchSession: exclusive(none, (_group: CommitGroup, tenant: string, id: string, atMs: number) =>
       write('touchCallerSession', atMs, tenant, id),
     ),
     /** Replaces what the client and the server agreed on. */
-    agreeAnew: careful(none, (_group: CommitGroup, tenant: string, id: string, agreed: JsonObject) =>
+    agreeAnew: exclusive(none, (_group: CommitGroup, tenant: string, id: string, agreed: JsonObject) =>
       write('agreeAnew', JSON.stringify(agreed), tenant, id),
     ),
     /** `false` if the session does not exist. */
-    endSession: careful(none, (_group: CommitGroup, tenant: string, id: string) =>
+    endSession: exclusive(none, (_group: CommitGroup, tenant: string, id: string) =>
       mapped(write('endCallerSession', tenant, id), Boolean),
     ),
     /** A second request with the same id replaces the first. */
-    beginRequest: careful(none, (_group: CommitGroup, request: CallerRequest, atMs: number) =>
+    beginRequest: exclusive(none, (_group: CommitGroup, request: CallerRequest, atMs: number) =>
       write('beginCallerRequest', ...columnsOf(request), atMs),
     ),
     /** Requests that the serving process stops the request; `false` if no process serves it. */
-    cancelRequest: careful(none, (_group: CommitGroup, request: CallerRequest) =>
+    cancelRequest: exclusive(none, (_group: CommitGroup, request: CallerRequest) =>
       mapped(write('cancelCallerRequest', ...columnsOf(request)), Boolean),
     ),
     isCancelled: read((request: CallerRequest) =>
@@ -198,7 +198,7 @@ export function openProtocolSessions({ careful, read, keys }: StoreContext) {
         (row) => row !== undefined && integer(row, 'cancelled') === 1,
       ),
     ),
-    endRequest: careful(none, (_group: CommitGroup, request: CallerRequest) =>
+    endRequest: exclusive(none, (_group: CommitGroup, request: CallerRequest) =>
       write('endCallerRequest', ...columnsOf(request)),
     ),
     async ask(question: NewQuestion) {
@@ -206,7 +206,7 @@ export function openProtocolSessions({ careful, read, keys }: StoreContext) {
       await ask({ ...question, callId: keys.digest(question.callId) })
     },
     /** The first answer counts; `false` for a later one, and for a question to another caller. */
-    answer: careful(none, answerQuestion),
+    answer: exclusive(none, answerQuestion),
     findAnswer: read((to: QuestionAddress) => findAnswer(keys, to)),
     /** Unanswered questions of a principal's call, oldest first. */
     openQuestions: read((tenant: string, principal: string, callId: string) =>
@@ -217,11 +217,11 @@ export function openProtocolSessions({ careful, read, keys }: StoreContext) {
         }),
       ),
     ),
-    endQuestion: careful(none, (_group: CommitGroup, { tenant, id }: QuestionAddress) =>
+    endQuestion: exclusive(none, (_group: CommitGroup, { tenant, id }: QuestionAddress) =>
       write('endQuestion', tenant, id),
     ),
     /** Marks a value that may be sent back only once as used; returns `true` to exactly one of several callers. */
-    spend: careful(none, (_group: CommitGroup, tenant: string, mark: string, expiresAtMs: number) =>
+    spend: exclusive(none, (_group: CommitGroup, tenant: string, mark: string, expiresAtMs: number) =>
       mapped(write('spendMark', tenant, mark, expiresAtMs), Boolean),
     ),
     isSpent: read((tenant: string, mark: string) => mapped(get('findMark', tenant, mark), Boolean)),

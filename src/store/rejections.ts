@@ -49,9 +49,9 @@ interface RejectionFilter extends Pick<CallFilter, 'tenant' | 'principal' | 'too
 type RejectionPage = RejectionFilter & Pick<CallFilter, 'before' | 'limit'>
 type RejectionTally = RejectionFilter & Pick<TallyQuery, 'sinceMs' | 'bucketMs' | 'originMs'>
 
-export function openRejections({ careful, snapshot, keys }: StoreContext) {
+export function openRejections({ exclusive, snapshot, keys }: StoreContext) {
   return {
-    add: careful(() => '', addRejections),
+    add: exclusive(() => '', addRejections),
     /** Newest first; `before` continues after the last row of a page. */
     list: snapshot(({ before = Number.MAX_SAFE_INTEGER, limit, ...filter }: RejectionPage) =>
       mapped(all('listRejections', before, ...matchedBy(filter), limit), (rows) =>

@@ -15,9 +15,9 @@ import { mapped } from './steps.ts'
 
 const { get, write } = statements<keyof typeof queries>()
 
-export function openResumptions({ careful, read, keys }: StoreContext): ResumptionStore {
+export function openResumptions({ exclusive, read, keys }: StoreContext): ResumptionStore {
   const recordOf = ({ record }: CallAddress) => record
-  const keep = careful(
+  const keep = exclusive(
     recordOf,
     function* (group: CommitGroup, address: CallAddress, kept: KeptResumption): Steps<void> {
       const { record, tenant } = address

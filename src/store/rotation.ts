@@ -75,21 +75,21 @@ export type KeyChangeEnd =
   /** These writers have not followed in time; finished steps stay done. */
   | { readonly kind: 'waiting'; readonly writers: readonly LaggingWriter[] }
 
-export function openKeyChange({ keys, careful, read, engine, chain, definition }: StoreContext) {
+export function openKeyChange({ keys, exclusive, read, engine, chain, definition }: StoreContext) {
   const look = read(() => keys.load())
   const ownRow = read(() => get('writerKeysOf', chain.no))
   const unended = read(() => all('unendedWriters'))
   const newestRow = read(() => get('newestGeneration'))
   const readPage = read((table: ResealableRows, after: PageStart) => allOf(table.page, ...after, PAGE_ROWS))
-  const acknowledge = careful(
+  const acknowledge = exclusive(
     () => '',
     (_group: CommitGroup, writer: number, knows: number, uses: number) =>
       write('acknowledgeKeys', knows, uses, writer),
   )
-  const begin = careful(() => '', beginChange)
-  const activate = careful(() => '', activateNewest)
-  const reseal = careful(() => '', resealPage)
-  const retire = careful(() => '', retireEarlier)
+  const begin = exclusive(() => '', beginChange)
+  const activate = exclusive(() => '', activateNewest)
+  const reseal = exclusive(() => '', resealPage)
+  const retire = exclusive(() => '', retireEarlier)
 
   const follow = async (): Promise<void> => {
     await look()

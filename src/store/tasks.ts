@@ -38,14 +38,14 @@ interface TaskEnd {
   readonly atMs: number
 }
 
-export function openTasks({ careful, read, keys }: StoreContext) {
+export function openTasks({ exclusive, read, keys }: StoreContext) {
   const namesOf = ({ tenant, principal, callId }: TaskAddress) =>
     [tenant, principal, keys.digest(callId)] as const
   const order = (address: TaskAddress) => `tasks ${keys.digest(address.callId)}`
   const found = (row: Row | undefined) => (row === undefined ? undefined : recordOf(keys, row))
   return {
     /** A second task of one call is the first one. */
-    begin: careful(order, function* (group: CommitGroup, task: NewTask): Steps<void> {
+    begin: exclusive(order, function* (group: CommitGroup, task: NewTask): Steps<void> {
       const [tenant, principal, call] = namesOf(task)
       const request = sealText(group.keys, { callId: task.callId, request: task.request }, [
         'request',
@@ -67,7 +67,7 @@ export function openTasks({ careful, read, keys }: StoreContext) {
       return rows.map((row) => recordOf(keys, row))
     }),
     /** Retention counts from here. The first end of a call that has no record is kept. */
-    end: careful(
+    end: exclusive(
       order,
       function* (group: CommitGroup, address: TaskAddress, { refusal, atMs }: TaskEnd): Steps<void> {
         const names = namesOf(address)

@@ -58,11 +58,11 @@ export interface NewCredential
 
 type RenewedCredential = Pick<NewCredential, 'value' | 'scopes' | 'expiresAtMs' | 'atMs'>
 
-export function openVault({ careful, read, keys }: StoreContext) {
+export function openVault({ exclusive, read, keys }: StoreContext) {
   const order = ({ ref }: { readonly ref: string }) => ref
   const checkKey = read((tenant: string) => checkVaultKey(keys, tenant))
-  const put = careful(order, putCredential)
-  const renew = careful(order, renewCredential)
+  const put = exclusive(order, putCredential)
+  const renew = exclusive(order, renewCredential)
   return {
     /** Replaces the entry at this address. */
     async put(credential: NewCredential) {
@@ -72,10 +72,10 @@ export function openVault({ careful, read, keys }: StoreContext) {
     /** Throws `unreadable` if the entry exists but cannot be decrypted (rule 14). */
     find: read((address: VaultAddress) => findCredential(keys, address)),
     /** Lets only one caller across all processes refresh this version until `untilMs`; `false` for the others (rule 26). */
-    lease: careful(order, (_group: CommitGroup, previous: VaultFacts, nowMs: number, untilMs: number) =>
+    lease: exclusive(order, (_group: CommitGroup, previous: VaultFacts, nowMs: number, untilMs: number) =>
       mapped(write('leaseCredential', untilMs, ...versionOf(previous), nowMs), Boolean),
     ),
-    unlease: careful(order, (_group: CommitGroup, previous: VaultFacts) =>
+    unlease: exclusive(order, (_group: CommitGroup, previous: VaultFacts) =>
       write('unleaseCredential', ...versionOf(previous)),
     ),
     /** `false` if the entry has changed in the meantime; it then stays as it is. */
@@ -84,9 +84,9 @@ export function openVault({ careful, read, keys }: StoreContext) {
       return await renew(previous, renewed)
     },
     /** Removes the value and keeps the scopes; `false` if the entry has changed in the meantime. */
-    spend: careful(order, spendCredential),
+    spend: exclusive(order, spendCredential),
     /** Removes only the entry with this reference, not an entry that replaced it. */
-    remove: careful(order, removeCredential),
+    remove: exclusive(order, removeCredential),
     /** Newest first, without values; absent tenant: all tenants. */
     list: read(({ tenant = null, limit }: TenantPage) =>
       mapped(all('listCredentials', tenant, tenant, limit), (rows) => rows.map(factsOf)),
@@ -96,7 +96,7 @@ export function openVault({ careful, read, keys }: StoreContext) {
     ),
     findByRef: read((ref: string) => mapped(get('findCredentialByRef', ref), (row) => row && factsOf(row))),
     /** Gives every tenant a new data key and seals all values under it. */
-    rotate: careful(() => '', rotateKeys),
+    rotate: exclusive(() => '', rotateKeys),
   }
 }
 

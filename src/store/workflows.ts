@@ -1,4 +1,4 @@
-import type { EndedParked } from '#kernel/approval/approval'
+import type { EndedParkedCall } from '#kernel/approval/approval'
 import type { Attempt, CallAddress, CallRecord } from '#kernel/call/call-record'
 import type { SuspendDetails, WorkflowStore } from '#kernel/call/stages'
 import { endSuspended } from '#kernel/call/suspend'
@@ -19,14 +19,14 @@ const { get, all, write } = statements<keyof typeof queries>()
 const MAX_EXPIRED = 100
 
 export function openWorkflows(context: StoreContext) {
-  const { careful, read } = context
+  const { exclusive, read } = context
   const holder = holderOf(context)
   const recordOf = ({ record }: { readonly record: string }) => record
   const changes = {
-    suspend: careful(recordOf, suspend),
-    resume: careful(recordOf, resume),
-    cancel: careful(recordOf, cancel),
-    expire: careful(() => '', expire),
+    suspend: exclusive(recordOf, suspend),
+    resume: exclusive(recordOf, resume),
+    cancel: exclusive(recordOf, cancel),
+    expire: exclusive(() => '', expire),
   }
   const findSuspended = read(suspendedCall)
   const firstExpired = read((nowMs: number) => get('expiredSuspended', nowMs, 1))
@@ -69,13 +69,13 @@ function* suspendedCall({ tenant, record }: CallAddress): Steps<Row | undefined>
   return yield* get('suspendedCall', record, tenant)
 }
 
-function* cancel(group: CommitGroup, address: CallAddress, atMs: number): Steps<readonly EndedParked[]> {
+function* cancel(group: CommitGroup, address: CallAddress, atMs: number): Steps<readonly EndedParkedCall[]> {
   const row = yield* suspendedCall(address)
   return row === undefined ? [] : yield* end(group, row, { why: 'cancelled', atMs })
 }
 
-function* expire(group: CommitGroup, nowMs: number): Steps<readonly EndedParked[]> {
-  const ended: EndedParked[] = []
+function* expire(group: CommitGroup, nowMs: number): Steps<readonly EndedParkedCall[]> {
+  const ended: EndedParkedCall[] = []
   for (const row of yield* all('expiredSuspended', nowMs, MAX_EXPIRED)) {
     ended.push(...(yield* end(group, row, { why: 'expired', atMs: nowMs })))
   }
@@ -86,7 +86,7 @@ function* end(
   group: CommitGroup,
   row: Row,
   { why, atMs }: { readonly why: 'cancelled' | 'expired'; readonly atMs: number },
-): Steps<readonly EndedParked[]> {
+): Steps<readonly EndedParkedCall[]> {
   const subject = subjectFromRow(row)
   const { record, attempt } = subject
   const outcome = endSuspended(subject.tool, why)

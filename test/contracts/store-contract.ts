@@ -295,7 +295,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const first = await store.reloads.epoch()
     await store.probe()
     assert.equal(await store.reloads.epoch(), first)
-    const asked = await store.reloads.ask()
+    const asked = await store.reloads.request()
     assert.notEqual(asked, first)
     assert.equal(await store.reloads.epoch(), asked)
     assert.equal(await store.keys.epoch(), 0)

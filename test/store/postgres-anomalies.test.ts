@@ -8,7 +8,7 @@ import { useDatabase } from './databases.ts'
 
 /**
  * What goes wrong, and at once, when several processes run logic that was written for one writer in transactions that see
- * what the others commit. Five of these fail in their first rounds when careful changes take no lock.
+ * what the others commit. Five of these fail in their first rounds when exclusive changes take no lock.
  */
 const WRITERS = 4
 const ROUNDS = 10

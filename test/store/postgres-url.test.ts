@@ -71,7 +71,7 @@ describe('the tables of a database', () => {
   it('are not changed by a read-only check, nor by a role without the rights', async () => {
     const url = await createDatabase('migrate_look')
     const access = { dataFolder: '.', masterKey }
-    expect(await migrateStore(url, access, 'look')).toEqual({ from: 0, to: OLD })
+    expect(await migrateStore(url, access, 'inspect')).toEqual({ from: 0, to: OLD })
     await expect(openStore(url, { ...access, mode: 'operator' })).rejects.toThrow(
       'does not contain a store yet. Run: collet migrate',
     )

@@ -4,7 +4,7 @@ import { readSourceFiles, resolveImport } from '../source-files.ts'
 /** Functions of engine.ts that ask the database something without being generators. */
 const STATEMENTS = ['get', 'all', 'write']
 /** Functions that take steps, or a function that returns them, and drive them to their end. */
-const DRIVERS = 'drive|driveEach|read|run|snapshot|walk|careful|lane|mapped|statementOf|submit'
+const DRIVERS = 'drive|driveEach|read|run|snapshot|walk|exclusive|lane|mapped|statementOf|submit'
 const DRIVEN = new RegExp(
   `(?:\\byield\\*\\s*|\\b(?:${DRIVERS})\\(\\s*|\\b(?:${DRIVERS})\\((?:[^;]*[(,])?\\s*\\([^()]*\\)\\s*=>\\s*|\\bfunction\\*\\s+|\\basync\\s+|^\\s*\\*)$`,
 )

@@ -23,7 +23,7 @@ import type { Settings } from '#config/settings'
 import { portOf, type SettingsFlags } from '#config/to-settings'
 import { cleanText, defined } from '#kernel/base/json'
 import { Secret } from '#kernel/base/secret'
-import { placeOfThrown, textOfThrown } from '#kernel/base/thrown'
+import { locationOfThrown, textOfThrown } from '#kernel/base/thrown'
 import { countsText } from '#sources/kit/offer-counts'
 import type { SourceView } from '#sources/kit/sources'
 import { DEFAULT_STORE, parseStoreUrl, STORE_FORMS, shownStoreUrl } from '#store/stores'
@@ -336,7 +336,7 @@ function traceOf(thrown: unknown): string {
 }
 
 function placeText(thrown: unknown): string {
-  const place = placeOfThrown(thrown)
+  const place = locationOfThrown(thrown)
   return place === undefined ? '' : ` at ${place}`
 }
 

@@ -62,7 +62,7 @@ const migrate = defineCommand<'dry-run' | 'store' | 'config'>({
     const { output, json, services } = context
     const isDry = args.flag('dry-run')
     const access = await storeAccess(args, context)
-    const migrating = services.migrate(access, isDry ? 'look' : 'migrate')
+    const migrating = services.migrate(access, isDry ? 'inspect' : 'migrate')
     const { from, to } = await output.during('Migrating', migrating)
     const store = describeStore(access.url)
     if (json) output.json({ store, from, to, changed: !isDry && from !== to })

@@ -127,7 +127,7 @@ export type ParkedScope = { readonly tenant: string } & (
 )
 
 /** A parked call that ended, so that readers of its run can be notified. */
-export type EndedParked = Pick<ApprovalRecord, 'record' | 'run'>
+export type EndedParkedCall = Pick<ApprovalRecord, 'record' | 'run'>
 
 export interface ApprovalFilter {
   readonly state?: ApprovalState

@@ -106,7 +106,7 @@ export class Approvals {
   }
 
   /** Finds an approval for a request that knows its unguessable id; each interface chooses what to show. */
-  async look(id: string): Promise<ApprovalRecord | undefined> {
+  async findById(id: string): Promise<ApprovalRecord | undefined> {
     return await this.#options.store.approvals.findById(id)
   }
 
@@ -238,7 +238,7 @@ export class Approvals {
     const nowMs = this.#options.clock.nowMs()
     if (stateOf(approval, nowMs) !== 'pending') return closed(approval, nowMs)
     if (power === 'decide') {
-      const own = this.#refuseOwn(namedBy(approver, approval), approval, 'grant')
+      const own = this.#refuseOwn(principalNamedByLink(approver, approval), approval, 'grant')
       if (own !== undefined) return own
     }
     const { store } = this.#options
@@ -279,7 +279,7 @@ export class Approvals {
     const by = signedIn?.principal ?? nameOfLink(link)
     const own =
       this.#refuseOwn(by, approval, decision.action) ??
-      this.#refuseOwn(namedBy(link.approver, approval), approval, decision.action)
+      this.#refuseOwn(principalNamedByLink(link.approver, approval), approval, decision.action)
     return own ?? this.#checkGrantable(approval, decision) ?? (await this.#write(by, approval, decision))
   }
 
@@ -318,16 +318,19 @@ function closed(approval: ApprovalRecord, nowMs: number): Result<'expired' | 'ca
   return { kind: state === 'expired' || state === 'cancelled' ? state : 'resolved', approval }
 }
 
-/** The approver's name in a decision by link, which is only as reliable as the maker of the link. */
+/** The approver that is recorded for a decision by link. It includes the maker of the link, because the holder proves no name. */
 function nameOfLink({ approver, maker }: Pick<ApprovalLink, 'approver' | 'maker'>): string {
   return maker === undefined ? `link:${approver}` : `link:${approver}, made by ${maker}`
 }
 
 /**
- * The caller's own principal if a link names the caller: `selfboss` for `key:selfboss`, or the subject of a token. A link
- * contains only a name, so the caller's name counts as the caller.
+ * The principal that an approver's name in a link stands for: the caller's own principal if the name is the caller's (`selfboss`
+ * for `key:selfboss`, or the subject of a token), otherwise `link:<name>`. A link proves nothing but this name.
  */
-export function namedBy(approver: string, { principal }: Pick<ApprovalRecord, 'principal'>): string {
+export function principalNamedByLink(
+  approver: string,
+  { principal }: Pick<ApprovalRecord, 'principal'>,
+): string {
   const subject = principal.slice(
     principal.startsWith('jwt:') ? principal.indexOf('#') + 1 : principal.indexOf(':') + 1,
   )

@@ -11,8 +11,8 @@ import type { ApprovalSubject } from './approval.ts'
 import { type ApprovalFacts, type ApprovalRules, type NamedTool, rulesFor } from './approvals.ts'
 
 /**
- * The question to approvers: whether approval is needed at all, the input as it is shown, and the digest that binds the approval
- * to that input (rule 21). `call/approval.ts` uses this module when it parks a call.
+ * Prepares requests for approval: decides whether a call needs one, selects the input that approvers see, and computes the
+ * digest that binds the approval to that input (rule 21). `call/approval.ts` uses this module when it parks a call.
  * A call that is not certainly exempt needs approval; an approval covers exactly the bound input, definition and credentials.
  */
 
@@ -45,7 +45,7 @@ function isObject(value: unknown): value is ApprovalFacts['input'] {
   return typeof value === 'object' && value !== null
 }
 
-/** A predicate read a member that the call does not have: a mistake in the predicate, or a member that the caller left out. */
+/** Thrown when a predicate reads a member that the call does not have, by mistake or because the caller left the member out. */
 export class MissingMember extends Error {
   override readonly name = 'MissingMember'
 }
@@ -104,7 +104,8 @@ export type ShownInput = Pick<ApprovalSubject, 'summaryJson' | 'inputJson' | 'hi
 
 /**
  * The input as approvers see it: complete, with a summary that states what it leaves out. Only credentials that the tool declares
- * are hidden, and their number is shown; a value that only the caller calls a secret may matter for the decision.
+ * are hidden, and their number is shown. A value that only the caller declares to be secret is shown, because it may matter for
+ * the decision.
  */
 export function shownInput(
   input: JsonValue,

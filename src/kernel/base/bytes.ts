@@ -20,7 +20,7 @@ export async function readStart(
   return { bytes: Buffer.concat(parts), isWhole: true }
 }
 
-/** Checks a line piece by piece, as it arrives; returns a text if the line is invalid. */
+/** Checks a line piece by piece, as it arrives; returns the problem if the line is invalid. */
 export type LineCheck = (piece: Buffer) => string | undefined
 
 /** Thrown for a line that failed its check; the message gives the reason. */

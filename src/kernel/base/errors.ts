@@ -132,7 +132,7 @@ export interface ToolErrorOptions {
   readonly retryAfterMs?: number
   /** Text for the model's next attempt, for example a list of valid values. */
   readonly additionalPromptContent?: string
-  /** A whole number of your own, for protocols whose error codes are numbers. */
+  /** An integer of the author's choice, for protocols whose error codes are numbers. */
   readonly errorNumber?: number
   readonly cause?: unknown
 }

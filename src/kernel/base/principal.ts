@@ -98,8 +98,10 @@ function matches(pattern: string, needed: string): boolean {
   const patternSegments = pattern.split(':')
   const segments = needed.split(':')
   const isOpenEnded = patternSegments.at(-1) === '*'
-  const [least, length] = [patternSegments.length, segments.length]
-  if (isOpenEnded ? length < least : length !== least) return false
+  const hasFittingLength = isOpenEnded
+    ? segments.length >= patternSegments.length
+    : segments.length === patternSegments.length
+  if (!hasFittingLength) return false
   return patternSegments.every((segment, index) => segment === '*' || segment === segments[index])
 }
 

@@ -13,8 +13,8 @@ const MAX_TEXT_LENGTH = 500
 
 /** The thrown value and its location in one line: `TypeError: x is not a function (/app/tools/mail.ts:12:9)`. */
 export function explainThrown(thrown: unknown): string {
-  const place = placeOfThrown(thrown)
-  return place === undefined ? textOfThrown(thrown) : `${textOfThrown(thrown)} (${place})`
+  const location = locationOfThrown(thrown)
+  return location === undefined ? textOfThrown(thrown) : `${textOfThrown(thrown)} (${location})`
 }
 
 /** The text of any thrown value; JavaScript allows `throw 'oops'`. */
@@ -33,7 +33,7 @@ export function textOfThrown(thrown: unknown): string {
  * `path:line:column` of the topmost frame in the user's own files, not in Node, another package or this package. A frame
  * that includes `until` ends the search, because the frames below it belong to this package.
  */
-export function placeOfThrown(thrown: unknown, until?: string): string | undefined {
+export function locationOfThrown(thrown: unknown, until?: string): string | undefined {
   if (!(thrown instanceof Error) || typeof thrown.stack !== 'string') return undefined
   const lines = thrown.stack.split('\n')
   // A syntax error has no frame of its own: V8 puts the location on the line before the excerpt.
@@ -58,7 +58,7 @@ export function isForeignFrame(line: string): boolean {
   )
 }
 
-/** Drops the query of a module that was loaded again. */
-function pathOf(place: string): string {
-  return place.startsWith('file://') ? fileURLToPath(place.replace(/\?.*$/, '')) : place
+/** The file path of a location; drops the query in the URL of a module that was loaded again. */
+function pathOf(location: string): string {
+  return location.startsWith('file://') ? fileURLToPath(location.replace(/\?.*$/, '')) : location
 }

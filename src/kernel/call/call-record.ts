@@ -41,7 +41,7 @@ export interface NewCall extends CallAddress, CallLabel {
   readonly definitionHash: string
   readonly tier: SafetyTier
   readonly replay: ReplayPolicy
-  /** Until when a run interrupted by a crash may run again; 0 = never, `MAX_SAFE_INTEGER` = always (rule 8). */
+  /** Time until which a run interrupted by a crash may run again; 0 = never, `MAX_SAFE_INTEGER` = always (rule 8). */
   readonly rerunUntilMs: number
   readonly inputJson: string
   readonly atMs: number

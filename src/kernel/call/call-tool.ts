@@ -266,7 +266,7 @@ async function isDecided(
  */
 async function resumeUnkeyed(needs: CallNeeds, call: IdentifiedCall): Promise<IdentifiedCall> {
   const tool = needs.registry.catalogFor(call.principal).resolve(call.request.tool)
-  // Even a workflow that needs no approval may wait for one of its steps.
+  // A workflow that needs no approval itself may be parked because one of its steps needs one.
   if (tool === undefined || (tool.policy.approval === 'never' && tool.workflow === undefined)) return call
   const { tenant, principal, fingerprint } = adaptInput(needs.store, call, tool)
   const { definitionHash } = tool

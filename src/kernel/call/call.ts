@@ -92,7 +92,7 @@ export interface CallRequest {
   readonly onProgress?: (progress: Progress) => void
   /** Present where the protocol can pass a tool's messages to the caller's client. */
   readonly onMessage?: ((message: ClientMessage) => void) | undefined
-  /** The level from which on the caller wants messages. */
+  /** The lowest level of messages that the caller wants. */
   readonly messageLevel?: MessageLevel | undefined
   /** Called with the id of an earlier call that a request without a key continues (rule 6). */
   readonly onAdopted?: (callId: string) => void

@@ -75,7 +75,7 @@ function makeCursor(store: KernelStore, principal: Principal, position: number):
   return salt + ((position + padOf(store, principal, salt)) % MAX_POSITIONS).toString(16).padStart(12, '0')
 }
 
-/** A forged cursor leads to some position among the principal's own calls, and nowhere else. */
+/** A forged cursor can only select another position in the list of the principal's own calls. */
 function openCursor(store: KernelStore, principal: Principal, cursor: string): number {
   const [, salt = '', hidden = ''] = CURSOR.exec(cursor) ?? []
   if (salt === '') throw fault('request_invalid', 'The cursor was not issued by this server. Leave it out.')

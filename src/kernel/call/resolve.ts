@@ -259,7 +259,7 @@ export function toNewCall({ call, tool, scope }: CheckedCall, atMs: number): New
   }
 }
 
-/** The new content of a released call whose next attempt brings other input (rule 9). */
+/** The new content of a released call whose next attempt has other input (rule 9). */
 export function correctionOf(
   identities: Identities,
   { call, previous }: { readonly call: IdentifiedCall; readonly previous: CallRecord },
@@ -289,7 +289,7 @@ function nameCall(call: IdentifiedCall, tool: Tool): NamedCall {
   }
 }
 
-/** Until when a run that a crash interrupted may run again (rule 8; rule 31 for workflows). */
+/** The time until which a run that a crash interrupted may run again (rule 8; rule 31 for workflows). */
 function rerunUntil(tool: Tool, atMs: number): number {
   if (tool.workflow !== undefined) return atMs + tool.policy.rerunWindowMs
   if (!hasEffects(tool.policy)) return Number.MAX_SAFE_INTEGER

@@ -44,7 +44,7 @@ interface Allowance {
 
 export type RunResult =
   | Answer
-  /** Another request's record is under the key: look it up again. */
+  /** Another request claimed the key first: look it up again. */
   | { readonly kind: 'lost' }
   /** A workflow that is suspended until one of its steps can continue. */
   | { readonly kind: 'waiting'; readonly blocker: Blocker; readonly runId: string }
@@ -98,7 +98,7 @@ async function claimAndRun(
     needs.feed.notify(scope.run?.run ?? call.record)
     if (claimed !== undefined && hasLeft(call.request.leaving)) running.interrupt('cancel')
     const executing = execute(needs, running, checked.input)
-    // Made after the tool has started, because only the record needs it.
+    // Built after the tool has started, because only the record needs it.
     const newCall = claimed ?? toNewCall(checked, atMs)
     const ended = executing instanceof Promise ? await executing : executing
     if (ended.kind === 'suspended') {
@@ -305,7 +305,7 @@ async function suspend(
   }
 }
 
-/** Starts nothing for a caller whose disconnection cancels its call (MCP-83) and who has disconnected; the record stays unchanged. */
+/** Refuses a repeated call whose caller has disconnected, if that cancels the call (MCP-83). The record stays unchanged. */
 function checkPresent({ request }: IdentifiedCall): void {
   if (!hasLeft(request.leaving)) return
   throw fault('not_ready', 'The caller disconnected before the tool was called. Nothing was run.', {

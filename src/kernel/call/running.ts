@@ -305,7 +305,7 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
       const headers = new Headers(
         init?.headers ?? (resource instanceof Request ? resource.headers : undefined),
       )
-      // A tool that sets its own trace sends only that.
+      // If a tool sets its own trace, only that trace is sent.
       if (!headers.has('traceparent'))
         for (const [name, value] of Object.entries(traceHeaders)) headers.set(name, value)
       return this.#send(resource, { ...init, signal, headers })

@@ -1,4 +1,4 @@
-import type { EndedParked } from '#kernel/approval/approval'
+import type { EndedParkedCall } from '#kernel/approval/approval'
 import { fault, type ToolError } from '#kernel/base/errors'
 import type { JsonObject } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
@@ -42,7 +42,7 @@ export interface CallStages {
 export interface ResumptionStore {
   /** The state that an earlier attempt of the same request kept. */
   find(address: CallAddress, fingerprint: string): Promise<JsonObject | undefined>
-  /** From then on the call may run again. Keeps nothing for a call that this process does not hold as running. */
+  /** Stores the state; from then on the call may run again. Does nothing unless this process is running the call. */
   keep(address: CallAddress, kept: KeptResumption): Promise<void>
 }
 
@@ -192,7 +192,7 @@ export interface ChallengeRecord extends NewChallenge {
 interface CredentialStage {
   /** Returns the call with every credential that its tool declares; otherwise stores a challenge and refuses the call (rule 20). */
   check(requiring: RequiringCall): MaybePromise<IdentifiedCall>
-  /** Ends consents that were not given in time. */
+  /** Ends requests for consent that were not answered in time. */
   expire(): Promise<void>
   findChallenge(id: string): Promise<ChallengeRecord | undefined>
 }
@@ -228,9 +228,9 @@ export interface WorkflowStore {
     next: { readonly atMs: number; readonly rerunUntilMs: number },
   ): MaybePromise<ClaimResult>
   /** Ends a suspended workflow at its caller's request; returns an empty list if there is no such call. */
-  cancel(address: CallAddress, by: string, atMs: number): MaybePromise<readonly EndedParked[]>
-  /** Ends some of the workflows that were not continued in time; one call is a small piece of work. */
-  expire(nowMs: number): MaybePromise<readonly EndedParked[]>
+  cancel(address: CallAddress, by: string, atMs: number): MaybePromise<readonly EndedParkedCall[]>
+  /** Ends a limited number of the workflows that were not continued in time, so that one call stays short. */
+  expire(nowMs: number): MaybePromise<readonly EndedParkedCall[]>
 }
 
 /** The slot of a run that is not limited. */

@@ -93,7 +93,7 @@ export class Suspension {
 export function blockedBy(workflow: string, why: string, retryAfterMs = 1_000): ToolError {
   return fault(
     'outcome_unknown',
-    `${workflow} is not finished: ${why} Its finished steps are kept, and it goes on from there: call again with exactly the same arguments${CALL_ID_ADVICE.repeat}.`,
+    `${workflow} is not finished: ${why} Its finished steps are kept, and it continues from there: call again with exactly the same arguments${CALL_ID_ADVICE.repeat}.`,
     { retryAfterMs },
   )
 }

@@ -1,4 +1,4 @@
-import type { EndedParked } from '#kernel/approval/approval'
+import type { EndedParkedCall } from '#kernel/approval/approval'
 import type { Clock } from '#kernel/base/clock'
 import { fault, type ToolError } from '#kernel/base/errors'
 import { ownRunId, recordOfRunId } from '#kernel/base/ids'
@@ -50,7 +50,7 @@ interface EndRunNeeds extends ReadRunNeeds, Followers {
   readonly sessions: { closeRun(run: string): Promise<void> }
   readonly workflows: {
     readonly store: {
-      cancel(address: CallAddress, by: string, atMs: number): MaybePromise<readonly EndedParked[]>
+      cancel(address: CallAddress, by: string, atMs: number): MaybePromise<readonly EndedParkedCall[]>
     }
   }
 }
@@ -170,7 +170,7 @@ export interface Followers {
 }
 
 /** Notifies readers of runs and waiting callers that parked calls have ended. */
-export function noteEnded({ feed, waits }: Followers, ended: readonly EndedParked[]): void {
+export function noteEnded({ feed, waits }: Followers, ended: readonly EndedParkedCall[]): void {
   for (const { record, run } of ended) {
     feed.notify(run)
     waits.notify(record)
@@ -209,18 +209,18 @@ export class ApprovalWaits {
 
   close(): void {
     this.#isClosed = true
-    this.#look(undefined)
+    this.#onChange(undefined)
   }
 
-  readonly #look: NotifyChange = (names = [...this.#waiting.keys()]) => {
+  readonly #onChange: NotifyChange = (names = [...this.#waiting.keys()]) => {
     for (const record of names) this.notify(record)
-    if (this.#waiting.size === 0) this.#changes.ignore(this.#look)
+    if (this.#waiting.size === 0) this.#changes.ignore(this.#onChange)
   }
 
   #next(record: string, maxMs: number, gone: AbortSignal | undefined): Promise<void> {
     const waiting = this.#waiting.get(record) ?? new Set()
     this.#waiting.set(record, waiting)
-    this.#changes.listen(this.#look)
+    this.#changes.listen(this.#onChange)
     return nextWake(waiting, maxMs, gone, () => {
       if (waiting.size === 0) this.#waiting.delete(record)
     })
@@ -275,7 +275,7 @@ export class RunFeed {
     this.#isClosed = true
     this.notifyAll()
     this.#watched.clear()
-    this.#changes.ignore(this.#look)
+    this.#changes.ignore(this.#onChange)
   }
 
   async #follow(
@@ -315,18 +315,18 @@ export class RunFeed {
     if (known !== undefined) return known
     const watch: Watch = { wake: new Set(), pages: new Map(), readers: 0 }
     this.#watched.set(run, watch)
-    this.#changes.listen(this.#look)
+    this.#changes.listen(this.#onChange)
     this.#changes.want(run)
     return watch
   }
 
-  readonly #look: NotifyChange = (names) => {
+  readonly #onChange: NotifyChange = (names) => {
     for (const [run, { readers }] of this.#watched) if (readers === 0) this.#watched.delete(run)
     for (const run of names ?? this.#watched.keys()) {
       this.notify(run)
       if (this.#watched.has(run)) this.#changes.want(run)
     }
-    if (this.#watched.size === 0) this.#changes.ignore(this.#look)
+    if (this.#watched.size === 0) this.#changes.ignore(this.#onChange)
   }
 }
 
@@ -335,7 +335,7 @@ function renew({ wake, pages }: Watch): void {
   pages.clear()
   const waiting = [...wake]
   wake.clear()
-  for (const look of waiting) look()
+  for (const wake of waiting) wake()
 }
 
 /** The page that all readers at this sequence number share. A failure is shared by its readers, but not cached. */
@@ -372,7 +372,7 @@ function nextWake(
 }
 
 /** All listeners read again this often, because some states end by time alone and a notification may be lost. */
-const LOOK_MS = 5_000
+const REREAD_MS = 5_000
 
 /** One watcher of the store for all listeners of this process. */
 export class StoreChanges {
@@ -388,7 +388,7 @@ export class StoreChanges {
   listen(onChange: NotifyChange): void {
     this.#listeners.add(onChange)
     this.#watcher ??= this.#store.watch((names) => this.#notify(names))
-    this.#timer ??= setInterval(() => this.#notify(undefined), LOOK_MS).unref()
+    this.#timer ??= setInterval(() => this.#notify(undefined), REREAD_MS).unref()
   }
 
   /** Requests notifications about this run or call. A listener repeats it after each notification while it still waits. */

@@ -41,8 +41,8 @@ export interface Engine {
   forgetWriter(writer: string): MaybePromise<void>
   readonly waitingReads: number
   /**
-   * Whether this process should now do work that one process does for all, once per interval. Turns depend on time, not on a
-   * lock: if a process stops during its turn, the work is done in the next interval.
+   * Whether it is this process's turn to do work that one process does for all, once per interval. Turns depend on time, not
+   * on a lock: if a process stops during its turn, another process does the work in the next interval.
    */
   takeTurn(work: string, everyMs: number): MaybePromise<boolean>
   /** Reports commits by other processes, not this process's own, until the watcher is ended. */
@@ -72,8 +72,8 @@ export interface PendingChange<Result = unknown> {
   readonly key: string
   /**
    * A lane is a queue of changes that must run one after the other, usually the changes to one run. Changes in different lanes
-   * may interleave. `undefined` for a careful change: one that reads before it writes, so that no change by any process may run
-   * between its steps.
+   * may interleave. `undefined` for an exclusive change, which reads before it writes: no change by any process may run between
+   * its steps.
    */
   readonly lane: string | undefined
   begin(group: CommitGroup): Steps<Result>
@@ -89,8 +89,8 @@ export interface StoreContext {
   readonly keys: KeyRing
   readonly sealed: SealedText
   readonly guard: RowGuard
-  /** Makes a method of a change that reads before it writes. No change by any process runs between its steps. */
-  careful<First, Rest extends unknown[], Result>(
+  /** Makes a method of an exclusive change, which reads before it writes. No change by any process runs between its steps. */
+  exclusive<First, Rest extends unknown[], Result>(
     keyOf: (first: NoInfer<First>) => string,
     change: (group: CommitGroup, first: First, ...rest: Rest) => Steps<Result>,
   ): (first: First, ...rest: Rest) => Promise<Result>
@@ -238,7 +238,7 @@ export function statements<Name extends string>(): Statements<Name | QueryName> 
 const LIST_LENGTH = 50
 
 /**
- * Placeholders for a list in a statement, `IN (${LIST})`: a careful change to many rows must not need a round trip per row,
+ * Placeholders for a list in a statement, `IN (${LIST})`: an exclusive change to many rows must not need a round trip per row,
  * because every process waits for the change.
  */
 export const LIST = Array(LIST_LENGTH).fill('?').join(', ')

@@ -139,7 +139,7 @@ export function* refuseForeignTriggers(): Steps<void> {
   if (name === undefined) return
   throw new StoreError(
     'unreadable',
-    `someone added a trigger to the database (${name}), which Collet does not do. Restore a backup, or drop it and run \`collet journal verify\``,
+    `the database has a trigger that Collet did not create (${name}). Restore a backup, or drop the trigger and run \`collet journal verify\``,
   )
 }
 

@@ -278,8 +278,8 @@ export function* readEpoch(name: string): Steps<number> {
 const CONFIG_EPOCH = 'config_epoch'
 
 /** Operators' requests that all servers of a store reload their configuration. They are not journaled. */
-export function openReloads({ careful, read }: Pick<StoreContext, 'careful' | 'read'>) {
-  const ask = careful(
+export function openReloads({ exclusive, read }: Pick<StoreContext, 'exclusive' | 'read'>) {
+  const request = exclusive(
     () => '',
     function* (_group, name: string) {
       yield* write('raiseEpoch', name)
@@ -287,10 +287,10 @@ export function openReloads({ careful, read }: Pick<StoreContext, 'careful' | 'r
     },
   )
   return {
-    /** A number that each request increases, from any process. */
+    /** The number of requests so far, by any process. */
     epoch: read(() => readEpoch(CONFIG_EPOCH)),
-    /** Returns the new epoch. */
-    ask: () => ask(CONFIG_EPOCH),
+    /** Requests a reload; returns the new epoch. */
+    request: () => request(CONFIG_EPOCH),
   }
 }
 

@@ -29,7 +29,7 @@ export function* missingMigrations(
 }
 
 /** How opening a database treats its tables: it migrates them, requires the current version, or only reads the version. */
-export type SchemaMode = 'migrate' | 'require' | 'look'
+export type SchemaMode = 'migrate' | 'require' | 'inspect'
 
 export interface Migration {
   readonly from: number

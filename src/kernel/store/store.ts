@@ -90,7 +90,7 @@ function openContext({ definition, engine, chain, guard }: StoreParts, queue: Co
     keys,
     sealed: openGroups(keys),
     guard,
-    careful:
+    exclusive:
       (keyOf, change) =>
       (first, ...rest) =>
         containsNul(first) || rest.some((each) => containsNul(each))
@@ -174,18 +174,18 @@ function containsNul(value: unknown, depth = 3): boolean {
 }
 
 /** Sessions of stateful tools, with the events that open and close them in their run (rule 30). Their state is never stored. */
-function openSessions({ careful, read }: StoreContext) {
+function openSessions({ exclusive, read }: StoreContext) {
   const order = ({ sessionId }: SessionAddress) => sessionId
   return {
     findSession: read(findSession),
-    openSession: careful(order, openSession),
+    openSession: exclusive(order, openSession),
     /** `open → closing`; `false` if another process is closing the session or has closed it. */
-    beginSessionClose: careful(order, beginSessionClose),
+    beginSessionClose: exclusive(order, beginSessionClose),
     /**
      * `closing → closed` with its event, and the end of a run made for the session, in one transaction; `false` if the session is
      * already closed or belongs to another writer. Recovery closes the sessions of dead writers.
      */
-    closeSession: careful(({ sessionId }) => `${CLOSE_KEY}${sessionId}`, endSession),
+    closeSession: exclusive(({ sessionId }) => `${CLOSE_KEY}${sessionId}`, endSession),
   }
 }
 

@@ -2,11 +2,11 @@ import type { EntryKind } from '#kernel/base/ids'
 import type { Principal } from '#kernel/base/principal'
 
 /**
- * Announcements that the catalog changed, from the code that replaces tools to the streams that clients have open.
- * Invariant: a caller hears only of changes of what it sees (rule 2).
+ * Announces changes to the catalog: code that replaces tools notifies the streams that clients have open.
+ * Invariant: a caller is notified only of changes to its own catalog (rule 2).
  */
 
-/** Whether a principal's own catalog changed. Changes to hidden tools are not reported to a caller (rule 2). */
+/** Whether a principal's own catalog changed, or its entries of one kind. */
 type IsAffected = (principal: Principal, kind?: EntryKind) => boolean
 
 type CatalogListener = (isAffected: IsAffected) => void

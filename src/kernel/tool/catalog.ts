@@ -149,7 +149,7 @@ export class Registry {
   readonly #catalogs = new Map<string, KnownCatalog>()
   readonly #keys = new WeakMap<Principal, string>()
   /** Distinct scopes that tools require: two principals that cover the same scopes share a catalog. */
-  readonly #asked: readonly string[]
+  readonly #requiredScopes: readonly string[]
   /** Tenants with tools of their own; all other tenants share catalogs. */
   readonly #tenants: ReadonlySet<string>
   /** Positions of workflows, innermost first. */
@@ -179,7 +179,7 @@ export class Registry {
       .sort(([, left], [, right]) => (left.workflow?.depth ?? 0) - (right.workflow?.depth ?? 0))
       .map(([position]) => position)
     this.#tenants = new Set(tools.flatMap(({ policy }) => policy.tenants ?? []))
-    this.#asked = [...new Set(tools.flatMap((tool) => tool.policy.scopes))].sort()
+    this.#requiredScopes = [...new Set(tools.flatMap((tool) => tool.policy.scopes))].sort()
   }
 
   /** Builds a registry without blocking the serving thread. */
@@ -218,7 +218,7 @@ export class Registry {
   }
 
   #catalogOf(principal: Principal): Catalog {
-    const held = this.#asked.filter((scope) => coversScope(principal.scopes, scope))
+    const held = this.#requiredScopes.filter((scope) => coversScope(principal.scopes, scope))
     const allowed = allowLists(principal).map((list) => [...new Set(list)].sort())
     const key = hash(
       'sha256',

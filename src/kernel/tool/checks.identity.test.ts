@@ -31,7 +31,7 @@ describe('identity', () => {
   it('OTC-25: asks for a name when the one made from the id is too long', () => {
     const id = `${'T'.repeat(40)}.${'N'.repeat(40)}@1.0.0`
     expect(findingsOf({ id })).toEqual([
-      'name: The name made from the id has 81 characters, and 64 is the most.',
+      'name: The name derived from the id has 81 characters; the maximum is 64.',
     ])
     expect(findingsOf({ id, name: 'short' })).toEqual([])
   })

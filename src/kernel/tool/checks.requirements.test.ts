@@ -64,7 +64,7 @@ describe('requirements', () => {
     'OTC-41: `%s` is refused, because a misspelled requirement would never be asked for',
     (written, meant) => {
       expect(findingsOf({ requirements: { [written]: true } })).toEqual([
-        `requirements/${written}: Is not a requirement that is checked. Did you mean "${meant}"?`,
+        `requirements/${written}: Is an unknown requirement. Did you mean "${meant}"?`,
       ])
     },
   )

@@ -214,7 +214,7 @@ function checkUserId(userId: JsonValue | undefined, key: string, report: Report)
   if (userId === undefined || typeof userId === 'boolean') return
   // The wire format only states whether a user is needed (OTC-40).
   if (userId === 'claimed' && key === 'userId') return
-  const claimed = key === 'userId' ? ", `'claimed'` where the caller's word is enough" : ''
+  const claimed = key === 'userId' ? ", `'claimed'` if an unproven user id is enough" : ''
   report(`requirements/${key}`, 'Is not true or false.', `Write \`${key}: true\`${claimed}, or leave it out.`)
 }
 
@@ -224,7 +224,7 @@ function checkSpelling(extra: JsonObject, report: Report): void {
     const meant = misspelledName(name, ['authorization', 'secrets', 'userId'])
     if (meant === undefined) continue
     const place = `requirements${childPointer('', name)}`
-    report(place, `Is not a requirement that is checked. Did you mean "${meant}"?`, `Write \`${meant}\`.`)
+    report(place, `Is an unknown requirement. Did you mean "${meant}"?`, `Write \`${meant}\`.`)
   }
 }
 
@@ -285,7 +285,7 @@ export function checkParameters(
   if (schema.type !== 'object') {
     report(
       where,
-      'An input is an object of named parameters, and this schema does not say `"type": "object"`.',
+      'An input is an object of named parameters, and this schema does not have `"type": "object"`.',
       'Put the value under a name: `z.object({ value: … })`, or `{}` if there are no parameters.',
     )
   }
@@ -296,7 +296,7 @@ export function checkParameters(
     report(
       `${where}${childPointer('/properties', name)}`,
       `The parameter "${name}" has no description.`,
-      'Say what it means: `.describe("…")` in a library, `"description": "…"` in JSON Schema. To go without, set `authoring: { describeParameters: false }` in the config.',
+      'Describe it: `.describe("…")` in a library, `"description": "…"` in JSON Schema. To turn this check off, set `authoring: { describeParameters: false }` in the config.',
     )
   }
 }
@@ -342,13 +342,13 @@ export function checkName(name: unknown, report: Report): string | undefined {
 export function defaultName({ toolkit, name }: ToolId, report: Report): string | undefined {
   const made = `${toolkit}_${name}`
   if (NAME.test(made)) return made
-  const problem = `The name made from the id has ${made.length} characters, and 64 is the most.`
+  const problem = `The name derived from the id has ${made.length} characters; the maximum is 64.`
   return report('name', problem, `Add a shorter one: \`name: '${made.slice(0, 64)}'\`.`)
 }
 
 export function checkDescription(description: unknown, report: Report): string | undefined {
   if (isText(description)) return description
-  const fix = 'Say in a sentence what the tool does, for people and for models.'
+  const fix = 'Write a sentence about what the tool does, for people and for models.'
   return report('description', `Is ${describeValue(description)}.`, fix)
 }
 

@@ -258,7 +258,7 @@ export interface ToolDefinition<
   readonly requirements?: ToolRequirements
   /** What the tool may do, who may call it and whether a person has to approve. */
   readonly policy?: PolicyDefinition
-  /** `required`: for a tool that takes long; clients of MCP that cannot take a task are refused. By default they wait. */
+  /** `required`: for a tool that takes long; MCP clients that do not support tasks are refused. By default they wait. */
   readonly task?: 'required'
   /** For a tool that keeps state between calls. The state lives in one process and is lost with it. */
   readonly session?: SessionDefinition<S>

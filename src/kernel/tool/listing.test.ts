@@ -13,11 +13,11 @@ import {
   type ListingFacts,
   ORDERS,
   type Order,
-  type Question,
   requirementsOf,
   SearchableTools,
   type ToolFilters,
   type ToolListing,
+  type ToolQuery,
 } from './listing.ts'
 
 function tool(id: string, more: Partial<ListedTool> = {}): ListedTool {
@@ -43,7 +43,7 @@ function listing(tools: readonly ListedTool[], facts: Partial<ListingFacts> = {}
   return { ...NOTHING, ...facts, tools }
 }
 
-function find(from: ToolListing, question: Partial<Question>): readonly string[] {
+function find(from: ToolListing, question: Partial<ToolQuery>): readonly string[] {
   const found: readonly FoundTool[] = new SearchableTools(from).find({ text: '', filters: {}, ...question })
   return found.map(({ tool: { id } }) => id)
 }

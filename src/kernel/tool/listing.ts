@@ -122,7 +122,7 @@ export type ToolFilters = { readonly [Name in 'source' | keyof typeof FILTERS]?:
 export const ORDERS = ['name', 'source', 'tier', 'condition', 'calls'] as const
 export type Order = (typeof ORDERS)[number]
 
-export interface Question {
+export interface ToolQuery {
   /** Words, all of which must occur in a tool. */
   readonly text: string
   readonly filters: ToolFilters
@@ -159,7 +159,7 @@ export class SearchableTools {
     return new SearchableTools(listing, entries)
   }
 
-  find({ text, filters, order, calls }: Question): readonly FoundTool[] {
+  find({ text, filters, order, calls }: ToolQuery): readonly FoundTool[] {
     const words = wordsIn(text)
     const containing = this.#containing(words)
     const wanted = isSet(filters)
@@ -183,7 +183,7 @@ export class SearchableTools {
   }
 
   /** How many tools each choice of each filter would show if the other filters and the words stay unchanged. */
-  count({ text, filters }: Pick<Question, 'text' | 'filters'>): FilterCounts {
+  count({ text, filters }: Pick<ToolQuery, 'text' | 'filters'>): FilterCounts {
     const words = wordsIn(text)
     const counts = {
       source: new Map<string, number>(),

@@ -180,7 +180,7 @@ function readTool(
   if (identity === undefined || description === undefined || input === undefined) return undefined
   if (output === undefined || run === undefined) return undefined
   const { parts, ...names } = identity
-  // Operators may change who sees a tool, what it costs and how much a model gets: these are no part of the hash that a claim pins.
+  // Operators may change who sees a tool, what it costs and how much a model gets, so these are not part of the hash that a claim pins.
   const { cost: _cost, tenants: _tenants, modelBytes: _modelBytes, ...promised } = policy
   const published = {
     ...names,

@@ -104,16 +104,16 @@ export const POLICY_FIELDS = {
    */
   replay: { choices: ['deterministic', 'idempotent', 'non-deterministic'] },
   /**
-   * An author's statement. `safe-fetch` is true only for a tool whose every request goes through `ctx.fetch`, and
-   * `none` for one that makes none: in-process code is not kept from opening connections of its own.
+   * How the tool reaches the network, as its author states. `safe-fetch`: every request goes through `ctx.fetch`. `none`: it
+   * makes no requests. The server does not enforce this, because in-process code can open its own connections.
    */
   egress: { choices: ['none', 'safe-fetch', 'host-mediated', 'host-owned'] },
   /**
-   * Whether a person has to approve a call before it runs: `always`, `never`, or `conditional`, which asks unless `approvals.when` of the
-   * configuration says no. Default `never`, and `always` for tier `exec`.
+   * Whether a person has to approve a call before it runs: `always`, `never`, or `conditional`: unless `approvals.when` of the
+   * configuration returns `false`. Default `never`, and `always` for tier `exec`.
    */
   approval: { choices: ['never', 'conditional', 'always'] },
-  /** Scopes that a caller must hold, all of them; for every other caller there is no such tool. Default none. */
+  /** Scopes, all of which a caller must hold; the tool is hidden from other callers. Default none. */
   scopes: { minItems: 0, each: /^\S+$/ },
   /** Tenants whose callers see the tool; hidden from all others. Default: all tenants. */
   tenants: { minItems: 1 },
@@ -127,7 +127,7 @@ export const POLICY_FIELDS = {
   latencyHint: { choices: HINTS },
   /** What one run takes from budgets that count cost; default 1. */
   cost: { isWhole: false, min: 0, max: 1_000_000_000 },
-  /** Bytes of a result that a model gets at once; a larger result is shortened for it and kept whole. 0 = all. Default `results.modelBytes`. */
+  /** Bytes of a result that a model gets at once; a larger result is stored whole and shortened for the model. 0 = all. Default `results.modelBytes`. */
   modelBytes: { isWhole: true, min: 0, max: 1_000_000_000 },
   /** Members of the result that a model gets, as paths: `items.name`. Default all. Programs get the whole result. */
   project: { minItems: 1 },
@@ -205,15 +205,15 @@ export interface ClientMessage {
   readonly logger?: string | undefined
 }
 
-/** Lets a call continue work that goes on elsewhere if this process ends: it is run again, and asks about that work. */
+/** Lets a call be run again after a crash to continue work that its upstream did in the meantime. */
 interface Resumption {
   /** False in the first attempt, which finds nothing. */
   readonly isRepeated: boolean
-  /** What an earlier attempt of the same call kept. */
+  /** The state that an earlier attempt of the same call kept. */
   find(): Promise<JsonObject | undefined>
   /**
-   * After a crash the next request for the call runs it again, for this long. Keep only what lets that run take no effect a
-   * second time. It is stored sealed.
+   * Stores the state, sealed. For `forMs`, the next request for the call runs it again after a crash, so the state must enable
+   * that run to avoid repeating any effect.
    */
   keep(state: JsonObject, forMs: number): Promise<void>
 }
@@ -228,7 +228,7 @@ export interface ToolContext {
   readonly traceparent?: string | undefined
   /** `traceparent`, and the `tracestate` and `baggage` that the caller sent, by the names of their W3C headers. */
   readonly traceHeaders?: Readonly<Record<string, string>> | undefined
-  /** For sources whose upstreams work on after this process ended. Absent for calls that cannot continue. */
+  /** For sources whose upstreams continue their work if this process ends. Absent for calls that cannot continue. */
   readonly resumption?: Resumption | undefined
   /** Aborted when the call runs out of time, is cancelled, or the server stops. Pass it to everything that takes long. */
   readonly signal: AbortSignal
@@ -257,11 +257,11 @@ export interface ToolContext {
   /** Reports progress to the caller, if its protocol can show it: `ctx.progress(3, 10, 'third page')`. */
   progress(done: number, total?: number, message?: string): void
   /**
-   * Sends a message to the log of the caller's client, if its protocol has one: `ctx.message('info', 'second page')`. The
-   * client gets it as it is, so do not send what only operators may read.
+   * Sends a message to the log of the caller's client, if its protocol has one: `ctx.message('info', 'second page')`. Do not
+   * send anything that only operators may read.
    */
   message(level: MessageLevel, data: JsonValue, logger?: string): void
-  /** The level from which on the caller wants messages; absent if it named none. */
+  /** The lowest level of messages that the caller wants; absent if the caller set none. */
   readonly messageLevel?: MessageLevel | undefined
   /**
    * Asks the person behind the call a question; declined immediately if the caller's protocol cannot ask. The time until the
@@ -289,18 +289,18 @@ export interface KeptFrom {
   readonly pin: string
 }
 
-/** How a definition that is no tool is listed. */
+/** How a definition that is not a tool (a prompt, a resource …) is listed. */
 export interface ListedEntry {
   readonly kind: EntryKind
   /** The name that callers use: unique among the entries of its kind. */
   readonly name: string
   /** Its members as its author or its upstream wrote them, under the upstream's own name. */
   readonly definition: JsonObject
-  /** Only of an entry written as code. Values for one of its arguments, given those that are complete already. */
+  /** Only for an entry written as code. Suggests values for an argument; `others` are the arguments that already have values. */
   complete?(argument: string, value: string, others: Readonly<Record<string, string>>): Promise<Completion>
-  /** Only of a template written as code: whether it has the address. */
+  /** Only for a template written as code: whether it matches the address. */
   hasAddress?(uri: string): boolean
-  /** Calls `onUpdated` whenever a resource changes, until the returned function is called. Absent if no changes are known. */
+  /** Calls `onUpdated` whenever a resource changes, until the returned function is called. Absent if changes are not reported. */
   watch?(uri: string, principal: Principal, onUpdated: (uri: string) => void): () => void
 }
 
@@ -337,17 +337,17 @@ export interface Tool {
   readonly shownHints?: ShownHints
   /** The name that its upstream gives it; absent for own tools. */
   readonly nativeName?: string
-  /** Present for a prompt or another entry, which no list of tools shows. */
+  /** Present for a prompt or another entry; lists of tools do not contain entries. */
   readonly entry?: ListedEntry
   /** Members of an MCP server's definition that change nothing here and are passed on: icons, `_meta`. */
   readonly passedOn?: JsonObject
-  /** Clients of MCP that cannot take a task are refused. */
+  /** MCP clients that do not support tasks are refused. */
   readonly task?: 'required'
   /** Present for a tool that keeps state between calls. */
   readonly session?: SessionHooks
   /** Present for a tool made of other tools. */
   readonly workflow?: WorkflowParts
-  /** Digest of everything above, which a claim pins. */
+  /** Digest of the definition, which a claim pins. */
   readonly definitionHash: string
   /** Checks an input against the published schema; no coercion, no defaults. Compiled at the first call. */
   checkInput(input: JsonValue): readonly InputIssue[]

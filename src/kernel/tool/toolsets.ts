@@ -20,9 +20,9 @@ export interface Toolset {
   readonly tier?: SafetyTier | undefined
   /** `native`: MCP clients at its address use the names of the sources, without prefixes. */
   readonly names?: 'native' | undefined
-  /** `search`: MCP clients at its address search for tools instead of listing them; absent = as the server is set. */
+  /** `search`: MCP clients at its address search for tools instead of listing them; absent = the server's setting. */
   readonly discovery?: Discovery | undefined
-  /** Selectors of tools that are listed nevertheless; absent = those of the server. */
+  /** Selectors of tools that are listed even then; absent = the server's setting. */
   readonly favourites?: readonly string[] | undefined
 }
 

@@ -103,7 +103,7 @@ ${obstacle === 'no_provider' ? html`<pre>${providerLines(provider).join('\n')}</
  */
 export function approvalStatusRoute(gateway: Pick<Gateway, 'approvals'>, settings: OtcSettings): HttpRoute {
   return openGet('/approvals/:id/status', settings, async ({ params, headers }) => {
-    const approval = await gateway.approvals.look(params.id ?? '')
+    const approval = await gateway.approvals.findById(params.id ?? '')
     if (approval !== undefined) {
       const { isStale, state } = gateway.approvals.view(approval)
       return statusReply(isStale ? 'failed' : STATUSES[state])

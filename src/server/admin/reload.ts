@@ -30,11 +30,11 @@ export function createReloadRoutes(
 
 export function createReloadRoutesOnStore(
   access: OperatorAccess,
-  reloads: Pick<Store['reloads'], 'ask'>,
+  reloads: Pick<Store['reloads'], 'request'>,
 ): readonly ServerRoute[] {
   return [
     serveOperation(access, RELOAD_CONFIG, async () => {
-      await reloads.ask()
+      await reloads.request()
       return { applied: null }
     }),
   ]

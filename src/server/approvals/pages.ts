@@ -120,7 +120,7 @@ async function redirectToConsole(
 async function showApproval(request: HttpRequest, options: ApprovalPagesOptions): Promise<HttpReply> {
   const { approvals, sessions, startLinks, publicUrl } = options
   const id = request.params.id ?? ''
-  const found = await approvals.look(id)
+  const found = await approvals.findById(id)
   if (found === undefined) return textPage(404, 'Unknown approval', UNKNOWN_APPROVAL)
   const shown = approvals.view(found)
   const session = await operatorOf(request, options)
@@ -139,7 +139,7 @@ async function decideHere(request: HttpRequest, options: ApprovalPagesOptions): 
   if (session?.kind !== 'operator' || !sessions.isOwnForm(request, session, id))
     return textPage(403, 'Not decided', 'Open the page again and decide there. Nothing was decided.')
   const decision = readPressedButton(request)
-  const found = await approvals.look(id)
+  const found = await approvals.findById(id)
   if (found === undefined || decision === undefined)
     return textPage(404, 'Unknown approval', UNKNOWN_APPROVAL)
   return decidedPage(await approvals.decide(approverOf(OPERATOR), found, decision), decision, found.tool)

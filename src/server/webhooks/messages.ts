@@ -1,6 +1,6 @@
 import type { Webhook } from '#config/webhooks'
 import type { ApprovalRecord } from '#kernel/approval/approval'
-import { namedBy, needsMoreThanLink } from '#kernel/approval/approvals'
+import { needsMoreThanLink, principalNamedByLink } from '#kernel/approval/approvals'
 import { type ApprovalView, approvalView, mintLink } from '#kernel/approval/decisions'
 import type { NoticeKind, NoticeSubject } from '#kernel/journal/notices'
 import type { KernelStore } from '#kernel/store/store'
@@ -102,7 +102,7 @@ function questionContent(
     approver === undefined ||
     (needsMoreThanLink(approval) && !canSignIn) ||
     // An approver gets no link to its own call.
-    namedBy(approver, approval) === approval.principal
+    principalNamedByLink(approver, approval) === approval.principal
       ? undefined
       : `${publicUrl}/approve/${mintLink(store, approval, { approver, power: 'decide', maker: `webhook ${name}` })}`
   const render = view.inputBytes <= MAX_INPUT_BYTES ? renderApproval : renderInList

@@ -54,8 +54,8 @@ const MAX_LOOK_MS = 3_600_000
 const BEGIN_SNAPSHOT = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
 /** A dropped partition disappears from existing snapshots too, so none is dropped while a snapshot is open. */
 const KEEP_PARTS = { text: 'LOCK TABLE ONLY commit_groups IN ACCESS SHARE MODE' }
-/** The lock that a careful change holds during its transaction: only one writer of the database at a time. */
-const CAREFUL_LOCK = { text: 'SELECT pg_advisory_xact_lock(20417)' }
+/** The lock that an exclusive change holds during its transaction: only one writer of the database at a time. */
+const EXCLUSIVE_LOCK = { text: 'SELECT pg_advisory_xact_lock(20417)' }
 
 export class PostgresEngine implements Engine {
   readonly #options: PostgresEngineOptions
@@ -227,8 +227,8 @@ export class PostgresEngine implements Engine {
    */
   async #attempt(connection: Connection, changes: readonly PendingChange[], trust: Trust): Promise<boolean> {
     const { chain, volumes, guard } = this.#options
-    const careful = changes.filter(({ lane }) => lane === undefined)
-    const opening = [...connection.begin(), ...(careful.length === 0 ? [] : [CAREFUL_LOCK])]
+    const exclusive = changes.filter(({ lane }) => lane === undefined)
+    const opening = [...connection.begin(), ...(exclusive.length === 0 ? [] : [EXCLUSIVE_LOCK])]
     const transaction = new Transaction(connection, guard, opening, trust)
     const answer: AnswerAll = (asks) => transaction.answer(asks)
     const group = chain.openGroup()
@@ -237,7 +237,7 @@ export class PostgresEngine implements Engine {
     try {
       const inLanes = changes.filter(({ lane }) => lane !== undefined)
       await driveLanes(group, inLanes, answer)
-      for (const change of careful) change.keep(await driveEach(change.begin(group), answer))
+      for (const change of exclusive) change.keep(await driveEach(change.begin(group), answer))
       const sealed = group.isEmpty ? undefined : sealedBy(chain, group)
       head = sealed?.head
       isCommitting = true
@@ -253,8 +253,8 @@ export class PostgresEngine implements Engine {
     }
     if (head === undefined) return true
     chain.head = head
-    if (careful.length > 0 || this.#notices.isWanted)
-      this.#notices.announce(group.eventsJson, careful.length > 0)
+    if (exclusive.length > 0 || this.#notices.isWanted)
+      this.#notices.announce(group.eventsJson, exclusive.length > 0)
     return true
   }
 
@@ -264,7 +264,7 @@ export class PostgresEngine implements Engine {
     await this.#lease.start()
     await volumes.take(connection, chain.head.n + 1)
     // The lock is taken inside the transaction, so that a timeout undoes everything.
-    const transaction = new Transaction(connection, guard, [...connection.begin(), CAREFUL_LOCK])
+    const transaction = new Transaction(connection, guard, [...connection.begin(), EXCLUSIVE_LOCK])
     try {
       await transaction.open()
       const sentAtMs = monotonicMs()

@@ -63,7 +63,7 @@ async function park({ principal, traceId }: HttpRequest, gateway: Gateway): Prom
     secrets: NO_SECRETS,
   })
   const id = outcome.ok ? undefined : outcome.error.details?.missing?.approval?.id
-  const approval = id === undefined ? undefined : await gateway.approvals.look(id)
+  const approval = id === undefined ? undefined : await gateway.approvals.findById(id)
   if (approval !== undefined) return approval
   throw fault('request_invalid', `${tool.id} could not be asked for.`)
 }

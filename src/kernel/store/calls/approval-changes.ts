@@ -6,7 +6,7 @@ import {
   type ApproverDecision,
   type DecideResult,
   type DecisionAction,
-  type EndedParked,
+  type EndedParkedCall,
   type NewDecision,
   type ParkedScope,
   type Parking,
@@ -288,8 +288,8 @@ export function* endParkedIn(
   group: CommitGroup,
   scope: ParkedScope,
   end: PlannedEnd,
-): Steps<readonly EndedParked[]> {
-  const ended: EndedParked[] = []
+): Steps<readonly EndedParkedCall[]> {
+  const ended: EndedParkedCall[] = []
   for (const row of yield* parkedIn(scope)) {
     const endedCall = yield* endParked(group, row, end)
     if (endedCall !== undefined) ended.push(endedCall)
@@ -305,7 +305,11 @@ export function* parkedIn(scope: ParkedScope): Steps<readonly Row[]> {
 }
 
 /** Ends a parked call and its approval with their events; `undefined` if another process changed the call first. */
-export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps<EndedParked | undefined> {
+export function* endParked(
+  group: CommitGroup,
+  row: Row,
+  end: PlannedEnd,
+): Steps<EndedParkedCall | undefined> {
   const approval = approvalFromRow(row, [])
   const { id, tenant, record, attempt, tool, principal, run, state, expiresAtMs } = approval
   const { why, atMs, by, reason } = end

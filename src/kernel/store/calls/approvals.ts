@@ -3,7 +3,7 @@ import type {
   ApprovalFilter,
   ApprovalRecord,
   DecideResult,
-  EndedParked,
+  EndedParkedCall,
   NewDecision,
   NewLink,
   ParkedScope,
@@ -56,23 +56,23 @@ const STEP_ROWS = 200
 type EqualRequest = Pick<CallRecord, 'tenant' | 'principal' | 'fingerprint' | 'definitionHash'>
 
 export function openApprovals(context: StoreContext) {
-  const { careful, read } = context
+  const { exclusive, read } = context
   const holder = holderOf(context)
   const recordOf = ({ record }: { readonly record: string }) => record
   const changes = {
-    park: careful(recordOf, park),
-    parkAgain: careful(recordOf, parkAgain),
-    resume: careful(recordOf, resume),
-    decide: careful(({ id }) => id, decide),
-    expire: careful(() => '', expire),
-    cancel: careful(keyOfScope, (group: CommitGroup, scope: ParkedScope, by: string, atMs: number) =>
+    park: exclusive(recordOf, park),
+    parkAgain: exclusive(recordOf, parkAgain),
+    resume: exclusive(recordOf, resume),
+    decide: exclusive(({ id }) => id, decide),
+    expire: exclusive(() => '', expire),
+    cancel: exclusive(keyOfScope, (group: CommitGroup, scope: ParkedScope, by: string, atMs: number) =>
       endParkedIn(group, scope, { why: 'cancelled', by, atMs }),
     ),
   }
   const reads = {
     findById: read((id: string) => findApproval(context, id)),
     findFor: read((address: CallAddress) => findFor(context, address)),
-    // A whole page is read, because a foreign first row is left out of the list and must not hide the others.
+    // A whole page is read, because a foreign row (`RowGuard`) is left out of the list: with `LIMIT 1` it would hide the others.
     expired: read((nowMs: number) => all('expiredApprovals', nowMs, STEP_ROWS)),
     parkedIn: read(parkedIn),
   }
@@ -90,7 +90,7 @@ export function openApprovals(context: StoreContext) {
   }
   return {
     /** Journals a link for an approver before the link is handed out. */
-    noteLink: careful(({ approval }) => approval.record, noteLink),
+    noteLink: exclusive(({ approval }) => approval.record, noteLink),
     /** Inserts a `parked` call with its request for approval, if the key is free. */
     park: async (call: NewCall, parking: Parking) => parkResult(await changes.park(call, parking), parking),
     /** Parks a call for its next attempt, because a grant covers only one attempt (rule 20). Conditional like `reclaim`. */
@@ -181,8 +181,8 @@ function* show({ keys, sealed }: StoreContext, row: Row): Steps<ApprovalRecord> 
   }
 }
 
-function* expire(group: CommitGroup, nowMs: number): Steps<readonly EndedParked[]> {
-  const ended: EndedParked[] = []
+function* expire(group: CommitGroup, nowMs: number): Steps<readonly EndedParkedCall[]> {
+  const ended: EndedParkedCall[] = []
   for (const row of yield* all('expiredApprovals', nowMs, STEP_ROWS)) {
     const why = text(row, 'state') === 'pending' ? 'expired' : 'unused'
     const endedCall = yield* endParked(group, row, { why, atMs: nowMs })

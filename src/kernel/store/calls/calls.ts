@@ -66,7 +66,7 @@ interface InsertedCall {
 }
 
 export function openCalls(context: StoreContext) {
-  const { careful, lane, read, snapshot, sealed, chain } = context
+  const { exclusive, lane, read, snapshot, sealed, chain } = context
   const holder = holderOf(context)
   const recordOf = ({ record }: { readonly record: string }) => record
   const changes = {
@@ -78,7 +78,7 @@ export function openCalls(context: StoreContext) {
       finish,
     ),
     insertFinished: lane(recordOf, recordOf, insertFinished),
-    settle: careful(recordOf, settle),
+    settle: exclusive(recordOf, settle),
   }
   const unsettled = read(findUnsettled)
   return {
@@ -110,7 +110,7 @@ export function openCalls(context: StoreContext) {
     /** Stores and journals a result that arrived after the call ended. Never changes the outcome (rule 10). */
     recordLate: lane(recordOf, recordOf, recordLate),
     /** Asks the process that runs the call to stop it. */
-    requestCancel: careful(recordOf, requestCancel),
+    requestCancel: exclusive(recordOf, requestCancel),
     /** This writer's running calls that are to be cancelled. */
     cancelRequests: read(() => cancelRequests(chain.no)),
     async settle(settlement: Settlement): Promise<SettleResult> {

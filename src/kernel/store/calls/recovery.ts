@@ -27,11 +27,11 @@ import { closeSession, cutAttempt, deleteRuns, keepInRun, labelledByRow, removeR
  * recovers at start and by timer; a job purges. Every step is small, so that it does not delay calls that wait for their commit.
  */
 
-export function openRecovery({ careful, read, engine, chain, definition }: StoreContext) {
+export function openRecovery({ exclusive, read, engine, chain, definition }: StoreContext) {
   const openWriters = read(findOpenWriters)
   const hasEnded = read(writerHasEnded)
-  const recoverSome = careful(() => '', recoverWriter)
-  const purgeSome = careful(
+  const recoverSome = exclusive(() => '', recoverWriter)
+  const purgeSome = exclusive(
     () => '',
     (group, nowMs: number, policy: RetentionPolicy, dropped: number) =>
       purgeOnce(definition, { group, nowMs, policy, limit: STEP_ROWS }, dropped),

@@ -66,7 +66,7 @@ import {
  */
 
 export function openRuns(context: StoreContext) {
-  const { careful, read, snapshot } = context
+  const { exclusive, read, snapshot } = context
   return {
     findRun: read(findRun),
     /** Events after a sequence number, in order. */
@@ -74,9 +74,9 @@ export function openRuns(context: StoreContext) {
       readRun(context, address, { after, limit }),
     ),
     /** Ends a run, which then refuses new calls; `false` if there is no such run or it has already ended. */
-    endRun: careful(({ run }) => run, endRun),
+    endRun: exclusive(({ run }) => run, endRun),
     /** Appends the events of a refused call; `false` if there is no such run or it has ended. */
-    noteRefusal: careful(({ record }) => record, noteRefusal),
+    noteRefusal: exclusive(({ record }) => record, noteRefusal),
   }
 }
 

@@ -23,7 +23,7 @@ import { type Migration, missingMigrations, refuseOutdated, type SchemaMode } fr
 import type { StoreOptions } from '#kernel/store/store'
 import {
   Checkpointer,
-  COMMITS_PER_LOOK,
+  COMMITS_PER_CHECK,
   isBusy,
   isFull,
   isStoreWide,
@@ -49,7 +49,7 @@ export interface SqliteEngineOptions extends Pick<StoreOptions, 'schema' | 'onCo
 }
 
 /** How often the engine looks for commits by other processes. */
-const LOOK_MS = 500
+const POLL_MS = 500
 
 export class SqliteEngine implements Engine {
   readonly waitingReads = 0
@@ -60,7 +60,7 @@ export class SqliteEngine implements Engine {
   readonly #lockFolder: string | undefined
   readonly #liveness: WriterLiveness | undefined
   #lock: WriterLock | undefined
-  #headKnown = true
+  #isHeadKnown = true
   #commits = 0
   readonly #prepare = () => this.#options.chain.prepare()
 
@@ -121,8 +121,8 @@ export class SqliteEngine implements Engine {
     }
     let head: ChainHead | undefined
     try {
-      if (!this.#headKnown) chain.head = this.#drive(chain.readHead()) ?? chain.head
-      this.#headKnown = true
+      if (!this.#isHeadKnown) chain.head = this.#drive(chain.readHead()) ?? chain.head
+      this.#isHeadKnown = true
       const group = chain.openGroup()
       for (const change of changes) change.keep(this.#drive(change.begin(group)))
       if (!group.isEmpty) head = this.#drive(chain.insert(group))
@@ -132,7 +132,7 @@ export class SqliteEngine implements Engine {
     }
     if (head !== undefined) chain.head = head
     this.#commits += 1
-    if (this.#commits % COMMITS_PER_LOOK === 0) this.#checkpointer?.look()
+    if (this.#commits % COMMITS_PER_CHECK === 0) this.#checkpointer?.check()
     onCommit?.(changes.length, performance.now() - startedMs)
     // Runs after the callers of this commit are answered.
     setImmediate(this.#prepare)
@@ -167,13 +167,13 @@ export class SqliteEngine implements Engine {
   /** SQLite counts commits by other processes, but does not report what they changed. */
   watch(notify: NotifyChange): StoreWatcher {
     let version = this.#version()
-    const look = () => {
+    const poll = () => {
       const current = this.#version()
       // If the version cannot be read, listeners are notified: their own reads will report the error.
       if (current === undefined || current !== version) notify(undefined)
       version = current
     }
-    const timer = setInterval(look, LOOK_MS).unref()
+    const timer = setInterval(poll, POLL_MS).unref()
     return { want: () => undefined, end: () => clearInterval(timer) }
   }
 
@@ -239,13 +239,13 @@ export class SqliteEngine implements Engine {
       this.#database.rollback()
       return head !== undefined && this.#drive(this.#options.chain.readHead())?.link === head.link
     } catch {
-      this.#headKnown = false
+      this.#isHeadKnown = false
       return false
     }
   }
 
   #failed(error: unknown): unknown {
-    this.#headKnown = false
+    this.#isHeadKnown = false
     return isStoreWide(error) || error instanceof StoreError ? this.#writeError(error) : error
   }
 

@@ -30,7 +30,7 @@ describe('Checkpointer', () => {
     connection.exec('INSERT INTO t VALUES (zeroblob(20000000))')
     const database = new FullDatabase(path, connection, {})
     const checkpointer = new Checkpointer(database)
-    checkpointer.look()
+    checkpointer.check()
     expect(await database.tried.promise).toContain('wal_checkpoint')
     await new Promise(setImmediate)
     await checkpointer.close()

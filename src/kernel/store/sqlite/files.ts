@@ -142,7 +142,7 @@ export class WriterLiveness {
 }
 
 /** Commits between two checks of the log's size. */
-export const COMMITS_PER_LOOK = 64
+export const COMMITS_PER_CHECK = 64
 const CHECKPOINT_BYTES = 16 * 1024 * 1024
 /** From this size on, the log is truncated: with several writers, one of them is always reading the end of the log. */
 const TRUNCATE_BYTES = 64 * 1024 * 1024
@@ -163,8 +163,8 @@ export class Checkpointer {
     this.#log = new LogSize(database.path)
   }
 
-  /** Called once every `COMMITS_PER_LOOK` commits. */
-  look(): void {
+  /** Starts a checkpoint if the log is large. Called once every `COMMITS_PER_CHECK` commits. */
+  check(): void {
     if (this.#isWorking) return
     const bytes = this.#log.bytes()
     if (bytes < CHECKPOINT_BYTES) return
