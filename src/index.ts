@@ -1,6 +1,6 @@
 /**
- * What authors of tools, prompts, resources and skills import, and the gateway as code. Each symbol is listed here, and
- * `test/exports.test.ts` compares the list.
+ * The exports of the package: what authors of tools, prompts, resources and skills import, and the embedded gateway.
+ * `test/exports.test.ts` compares this list with the documented one.
  */
 
 export { type ColletConfig, defineConfig } from '#config/config'

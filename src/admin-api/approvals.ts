@@ -1,6 +1,6 @@
 /**
- * Operations on approvals: calls that wait or waited for a decision, and the decisions of people. The routes are in
- * `server/admin/approvals.ts`; the webhooks send the same members.
+ * Operations that list, show, approve and reject approvals, and that make approval links. The routes are in
+ * `server/admin/approvals.ts`; webhooks send the same members.
  */
 import { z } from 'zod'
 import { type AnswerOf, json, named, numberInQuery, operation, type Shape, time } from './operation.ts'
@@ -85,7 +85,7 @@ const APPROVAL = named('AdminApproval', () =>
       ),
   }),
 )
-/** An approval with all facts for a decision. */
+/** An approval with everything that an approver needs to decide it. */
 export type Approval = Shape<typeof APPROVAL>
 
 export const APPROVAL_FILTER = () =>

@@ -1,5 +1,5 @@
 /**
- * Operations that list, count, follow, show and settle recorded calls, and list requests that were rejected before a call was recorded.
+ * Operations that list, count, follow, show and settle recorded calls, and that list requests which were rejected before a call was recorded.
  * Lists, counts and streams share one filter, so that they select the same calls.
  */
 import { z } from 'zod'
@@ -126,7 +126,7 @@ const CALL_DETAILS = named('AdminCallDetails', () =>
     late_outcome: OUTCOME().optional(),
   }),
 )
-/** A call with everything that is known about it. */
+/** A call with its timeline, its steps and its journal commits. */
 export type CallDetails = Shape<typeof CALL_DETAILS>
 
 /** Selects the same calls in lists, counts and streams. */
@@ -206,7 +206,9 @@ export const COUNT_ALL_CALLS = operation({
   summary: 'Counts calls by time of the request and by state. Without `since`: those of the last 30 minutes.',
   query: () =>
     FILTER().extend({
-      buckets: numberInQuery(MAX_BUCKETS, 1).default(60).describe('Number of parts of the time span.'),
+      buckets: numberInQuery(MAX_BUCKETS, 1)
+        .default(60)
+        .describe('Number of equal intervals of the time span.'),
     }),
   answer: () =>
     z.object({

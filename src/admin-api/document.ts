@@ -18,17 +18,20 @@ const MODULES = [approvals, calls, keys, pins, secrets, server, sources, tools, 
 
 type Part = Readonly<Record<string, unknown>>
 
-/** Reasons for refusing a request; all refusals have the same kind of body. */
+/** Component name and description of the error answer with each status; all of them have the same body. */
 const REFUSALS = {
-  400: ['AdminUnusable', 'The request is invalid; the message states why.'],
-  401: ['AdminUnknown', 'The credential is missing or not valid.'],
-  403: ['AdminForbidden', 'The credential does not allow it.'],
-  404: ['AdminNone', 'Nothing has this id.'],
-  409: ['AdminConflict', 'It has been decided or changed, or it already exists; the message states which.'],
-  410: ['AdminTooLate', 'The time to decide has run out.'],
+  400: ['AdminInvalid', 'The request is invalid; the message states why.'],
+  401: ['AdminUnauthenticated', 'The credential is missing or not valid.'],
+  403: ['AdminForbidden', 'The credential does not permit this operation.'],
+  404: ['AdminNotFound', 'Nothing has this id.'],
+  409: [
+    'AdminConflict',
+    'The item was already decided, has changed, or already exists; the message states which.',
+  ],
+  410: ['AdminExpired', 'The approval has expired.'],
   422: ['AdminCancelled', 'The call was cancelled.'],
   429: ['AdminTooMany', 'Too many requests of this kind are open.'],
-  503: ['AdminAway', 'The store is unavailable.'],
+  503: ['AdminUnavailable', 'The store is unavailable.'],
 } as const satisfies Record<400 | 401 | 403 | 503 | ErrorStatus, readonly [string, string]>
 
 export function createAdminDocument(version: string): Part {
@@ -52,9 +55,9 @@ export function createAdminDocument(version: string): Part {
   return {
     openapi: '3.1.0',
     info: {
-      title: 'Collet: operating a server',
+      title: 'Collet admin API',
       version,
-      summary: 'What operators do: keys, approvals, sources, calls, the journal.',
+      summary: 'Operates a server: keys, approvals, sources, calls and the journal.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/' }],
@@ -135,7 +138,7 @@ function descriptionOf(operation: Operation): string | undefined {
   if (scope !== undefined)
     return `Needs the start token of the server, or ${whose} with the scope \`${scope}\`. ${description ?? ''}`.trimEnd()
   if (access !== 'callers') return description
-  return description ?? 'For every caller. No credential is needed if the server needs none to call tools.'
+  return description ?? 'Open to every caller. It needs a credential only if calling tools does.'
 }
 
 /** Puts named schemas among the components, and refers to them. */

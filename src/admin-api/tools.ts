@@ -94,12 +94,12 @@ export const COUNT_TOOLS = operation({
 export const SEARCH_TOOLS = operation({
   route: 'GET /admin/tool-search',
   access: 'callers',
-  summary: 'The tools that fit a text, best first.',
+  summary: 'The tools that match a text, best match first.',
   description: CALLERS,
   query: () =>
     z.object({
-      q: z.string().min(1).describe('What the tools are wanted for, in plain words, or a name.'),
-      limit: z.string().optional().describe('At most this many: 1 to 50. Default 10.'),
+      q: z.string().min(1).describe('A task in plain words, or a name.'),
+      limit: z.string().optional().describe('Maximum number of tools: 1 to 50. Default 10.'),
       toolset: toolset('Only the tools of this toolset.'),
     }),
   answer: () =>
@@ -253,7 +253,7 @@ export const READ_TOOL_USAGE = operation({
   route: 'GET /admin/tools/:tool/usage',
   access: 'callers',
   scope: 'admin:calls',
-  summary: 'Calls and errors of one tool hour by hour, and how long calls took.',
+  summary: 'Calls, errors and durations of one tool, hour by hour.',
   parameter: 'Any of its names.',
   query: () =>
     z.object({

@@ -26,7 +26,9 @@ export const READ_USAGE = operation({
           cost: z.number(),
           durations: z
             .array(z.tuple([z.number(), z.int()]))
-            .describe('Milliseconds, rounded to two digits, and how many calls took that long.'),
+            .describe(
+              'Pairs of a duration in milliseconds, rounded to two digits, and the number of calls with this duration.',
+            ),
         }),
       ),
       whole: isWhole(),

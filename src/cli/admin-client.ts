@@ -153,7 +153,7 @@ export class AdminClient {
     })
   }
 
-  /** Sends a request to the server, and prints on stderr under which identity a change was made. */
+  /** Sends a request to the server. For a change, prints on stderr the identity under which the server accepted it. */
   async #askServer(request: AdminRequest): Promise<JsonObject> {
     const server = await findServer(this.#args, this.#context)
     const { credential, from } = await this.#credentialFor(server)

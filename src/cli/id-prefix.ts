@@ -23,7 +23,7 @@ interface KnownId {
 interface IdKind {
   /** The command that lists the ids: `collet calls`. */
   readonly listedBy: string
-  /** Set if the ids are names. A text that begins no name is sent unchanged, and the server suggests similar names. */
+  /** Set if the ids are names. A text with which no name begins is sent unchanged, and the server suggests similar names. */
   readonly isName?: true
   find(client: AdminClient, typed: string): Promise<readonly KnownId[]>
 }
@@ -111,7 +111,7 @@ export function resolvePrefix(
     )
   if (others.length === 0) return only.id
   const lines = [
-    `"${typed}" begins the ids of ${matches.length} ${noun}s. Type more of the one you mean:`,
+    `The ids of ${matches.length} ${noun}s begin with "${typed}". Type more characters of the one you mean:`,
     ...renderList(matches.slice(0, MAX_SHOWN).map(({ id, about }) => [id, ...about])),
     ...(matches.length > MAX_SHOWN ? [`  and ${matches.length - MAX_SHOWN} more`] : []),
   ]

@@ -80,7 +80,7 @@ export function callerKey(args: Arguments<'key'>, { environment }: CommandContex
 
 const BY_DEFAULT: ServerAddress = {
   url: DEFAULT_URL,
-  from: 'the default address, as there is no config here',
+  from: 'the default address, because no other is known here',
 }
 
 function namedServer(args: Arguments<'url'>, { environment }: CommandContext): ServerAddress | undefined {

@@ -83,7 +83,7 @@ export function decodeMasterKeys(environment: Pick<Environment, 'masterKey' | 'o
   }
 }
 
-/** The 32 bytes of `COLLET_KEY` (rule 14). Problems state its length, never its text. */
+/** The 32 bytes of `COLLET_KEY` (rule 14). Error messages state its length, never its text. */
 export function decodeMasterKey(key: Secret | undefined, where = 'COLLET_KEY'): Uint8Array | undefined {
   if (key === undefined) return undefined
   const text = key.reveal().trim()

@@ -17,8 +17,8 @@ import { isImported } from './to-settings.ts'
 
 /**
  * Loads and prepares the tools of a config; continues after a bad tool, so that all problems are reported. If one of them is an error,
- * the server must not start. Tools are in the order of the config; files of a glob and exports of a file by name (a module keeps no
- * other order).
+ * the server must not start. Tools are in the order of the config; the files of a glob and the exports of a file are ordered by name,
+ * because a module does not keep the order of its exports.
  */
 export async function loadTools(loaded: LoadedConfig, load?: ImportModule) {
   const problems: ConfigProblem[] = []

@@ -11,7 +11,7 @@ import { LINE } from './schema-policies.ts'
 /*
  * Finds, imports and checks a config file.
  * Used by the command line and by reloads.
- * Invariant: a config that cannot be used throws one `ConfigError` with every problem, and no message repeats a value.
+ * Invariant: an invalid config throws one `ConfigError` with every problem, and no message repeats a value.
  */
 
 const CONFIG_NAMES = [
@@ -119,7 +119,7 @@ function issueText(issue: z.core.$ZodRawIssue): string | undefined {
     case 'invalid_value':
       return `expected one of ${issue.values.map((value) => JSON.stringify(value)).join(', ')}.`
     case 'invalid_key':
-      // Each kind of name has its own rule.
+      // The schema of the key has its own message.
       return issue.issues[0]?.message
     default:
       return undefined
@@ -230,7 +230,7 @@ export interface ConfigProblem {
   readonly message: string
 }
 
-/** A configuration that cannot be used. Contains every problem found, not only the first. */
+/** An invalid configuration. Contains every problem found, not only the first. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly problems: readonly ConfigProblem[]

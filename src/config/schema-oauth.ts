@@ -150,9 +150,9 @@ function providerProblems(provider: ProviderParts): readonly (readonly [string, 
   if (grant === 'jwt_bearer' && assertionFile === undefined)
     found.push(['assertionFile', '`jwt_bearer` needs the file that holds the workload’s JWT.'])
   if (grant !== 'jwt_bearer' && assertionFile !== undefined)
-    found.push(['assertionFile', 'is for `grant: "jwt_bearer"`.'])
+    found.push(['assertionFile', 'can only be used with `grant: "jwt_bearer"`.'])
   if (identityProvider !== undefined && !asksPeople)
-    found.push(['identityProvider', 'is for people; leave out `grant`.'])
+    found.push(['identityProvider', 'can only be used if people give their consent; leave out `grant`.'])
   if (identityProvider !== undefined && resource === undefined)
     found.push([
       'resource',

@@ -87,7 +87,7 @@ const MAX_WINDOW_MS = 31 * 1_440 * MINUTE_MS
 const MIB = 1_024 * 1_024
 /** The longest poll that OWP-98 allows. */
 const MAX_WAIT_S = 60
-/** Small enough that sums of thousandths stay exact. */
+/** Small enough for sums of thousandths to stay exact. */
 const MAX_AMOUNT = 1_000_000_000
 
 const COUNT = z.int().min(1).max(MAX_AMOUNT)

@@ -59,7 +59,8 @@ function checkReceiver(receiver: Receiver, context: z.RefinementCtx): void {
   const url = URL.parse(receiver.url)
   const isPrivate = url?.protocol === 'https:' || LOOPBACK.test(url?.hostname ?? '')
   if (receiver.approver !== undefined && !isPrivate) {
-    const message = 'must be https, or http on loopback: anyone with the links in it decides as `approver`.'
+    const message =
+      'must be https, or http on loopback: anyone who reads a link in its messages can decide as `approver`.'
     context.addIssue({ code: 'custom', path: ['url'], message })
   }
   if (receiver.secret === undefined && receiver.format !== 'slack' && receiver.format !== 'teams') {

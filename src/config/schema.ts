@@ -179,7 +179,7 @@ const JWT = closed({
   secret: TEXT.transform((text) => new Secret(text)),
   /** Accepted `aud` values. */
   audiences: z.array(TEXT).default([]),
-  /** Longest accepted distance of `exp` from now. Default 900. */
+  /** Latest accepted `exp`, in seconds from now. Default 900. */
   maxLifetimeSeconds: WHOLE.min(1).default(900),
 })
 
@@ -358,7 +358,7 @@ export const CONFIG_SCHEMA = closed({
   }).prefault({}),
   /** Rates and numbers of new runs. Default: at most 1 000 runs at once, and no new run while the server is overloaded. */
   limits: LIMITS,
-  /** What principals and tenants may spend, across restarts. Default no budget. */
+  /** How much principals and tenants may use in a period; the usage survives restarts. Default no budget. */
   budgets: BUDGETS,
   ...PROTOCOL_SECTIONS.shape,
   approvals: closed({

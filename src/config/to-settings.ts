@@ -24,7 +24,7 @@ import { toWebhooks } from './webhooks.ts'
  * Invariant: flags override environment variables, which override the config, which overrides defaults.
  */
 
-/** File of the generated master key, used without `COLLET_KEY` (rule 14). */
+/** File of the generated master key, which is used if `COLLET_KEY` is not set (rule 14). */
 export function keyFileIn(dataFolder: string): string {
   return join(dataFolder, 'key')
 }

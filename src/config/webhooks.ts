@@ -9,7 +9,7 @@ import type { ParsedConfig } from './schema.ts'
 /*
  * The receivers of webhooks, from a config.
  * The server sends notices to them, and `collet webhooks` tests them.
- * Invariant: every receiver has a unique name, and its messages are stored under a digest of its address.
+ * Invariant: every receiver has a unique name, and its messages are stored under a digest of its address and approver.
  */
 
 export interface Webhook extends NoticeListener {

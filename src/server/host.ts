@@ -1,6 +1,6 @@
 /**
- * What every part of a server can use: its settings, services, callers and addresses. `start-server.ts` opens one `ServerHost`
- * and passes it to each function in its list of parts.
+ * Opens everything that the parts of a server share: its settings, services, callers and addresses. `start-server.ts` opens one
+ * `ServerHost` and passes it to each function in its list of parts.
  * Invariant: parts read settings from `settings.current` or through `onReload`, never from their own copy.
  */
 
@@ -61,7 +61,7 @@ interface ServerBase {
   readonly services: Services
 }
 
-/** Who may use the server. */
+/** The members that authenticate callers. */
 interface Callers {
   readonly authenticator: ReloadableAuthenticator
   readonly startToken: StartToken

@@ -1,7 +1,7 @@
 /**
  * How a subsystem attaches to a server: it exports one function that opens it and returns a `ServerPart`. `start-server.ts` lists
  * these functions; services of a process without HTTP (`services.ts`) are parts too.
- * Invariant: parts are closed in the reverse order of their opening, even if a start fails half-way.
+ * Invariant: parts are closed in the reverse order of their opening, even if a start fails.
  */
 
 import type { Settings } from '#config/settings'
@@ -68,7 +68,7 @@ export async function openParts<Opened>(open: (parts: Parts) => Promise<Opened>)
   try {
     return await open(parts)
   } catch (error) {
-    // The reason for the failure is more useful than that for a failed close.
+    // The first error is the useful one, so a failed close is ignored.
     await parts.close().catch(() => undefined)
     throw error
   }

@@ -141,7 +141,7 @@ async function readInTime(config: ConfigSource, stop: AbortSignal): Promise<Sett
   }
 }
 
-/** True if the config itself is wrong, and not something that was needed to check it. */
+/** True if the config itself is invalid; false if it could not be checked, for example because the store failed. */
 export function isRefusal(error: unknown): error is ConfigError | StartRefused {
   return error instanceof ConfigError || error instanceof StartRefused
 }

@@ -1,5 +1,5 @@
 /**
- * What a started server takes and offers: the options of `startServer`, and the handle that it returns. The command line, the
+ * The types of a server that is started from code: the options of `startServer`, and the handle that it returns. The command line, the
  * embedded `serve` and the handler for other frameworks use these types; `start-server.ts` implements them.
  */
 

@@ -4,7 +4,7 @@ import type { KeyStore } from '#store/keys'
 
 const MAX_KEYS = 1_000
 
-/** Returns whether any caller can have a scope. */
+/** Tells whether any caller can have a scope. */
 export type CanHold = (scope: string) => boolean
 
 /**

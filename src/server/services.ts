@@ -34,7 +34,7 @@ import { startOutbox } from './webhooks/outbox.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
-/** Stands for an unknown writer that changed the database without the key of the store; it may have changed rows of any tenant. */
+/** Stands in the audit stream for an unknown program that changed rows without the key of the store. */
 const UNKNOWN_WRITER = { id: 'database', tenant: DEFAULT_TENANT }
 
 /** Values by the secret ids that tools declare. */

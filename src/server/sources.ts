@@ -203,7 +203,7 @@ function overrideSource(source: Source, changes: Partial<Source>): Source {
   })
 }
 
-/** Stands for a stored source whose options this version cannot read. */
+/** A source in state `down` that represents stored options which this version cannot read. */
 function unreadable(key: string, revision: string): WantedSource {
   const error = fault(
     'request_invalid',
@@ -362,7 +362,7 @@ type SourceTokensOptions = Omit<CredentialNeeds, 'refresher' | 'broker'> & {
 }
 
 /**
- * Provides sources with tokens for listing, which has no caller, and decides what follows when an upstream refuses the token of a call.
+ * Provides sources with tokens for listing, which has no caller, and explains the next step when an upstream refuses the token of a call.
  * A token that a principal consented to is used for listing only if the operator names that principal.
  */
 function sourceTokens(

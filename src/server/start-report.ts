@@ -15,7 +15,7 @@ import { watchUnusedNames } from './unused-names.ts'
  * `start-server.ts` returns it; `collet serve` and the embedding application use it.
  */
 
-/** Time that running calls have to finish after a stop. */
+/** Time in which running calls may finish after a stop is requested. */
 const GRACE_MS = 10_000
 
 export async function describeServer(

@@ -1,6 +1,6 @@
 /**
- * Finds names in the config and entries of keys that have no effect, because they match no tool, scope or caller. `collet check`
- * and `collet doctor` report them; a running server reports them at its start and logs new ones when its tools change.
+ * Finds names in the config and entries of keys that have no effect, because they match no tool, scope or caller. `collet doctor`
+ * reports them; a running server reports them at its start and logs new ones when its tools change.
  */
 
 import type { Settings } from '#config/settings'

@@ -163,7 +163,7 @@ describe('inspecting calls in a real store', () => {
     const { code, stdout, stderr } = await run('calls', 'show', 'ab')
     expect(code).toBe(2)
     expect(stdout).toBe('')
-    expect(stderr).toMatch(/"ab" begins the ids of 2 calls.*\n {2}abc-old .*\n {2}abd-new /)
+    expect(stderr).toMatch(/The ids of 2 calls begin with "ab".*\n {2}abc-old .*\n {2}abd-new /)
     expect((await run('calls', 'show', 'x')).stderr).toContain('There is no call whose id is "x"')
   })
 })

@@ -59,7 +59,7 @@ describe('which server a command talks to', () => {
       expect(await ask(argv)).toMatchObject({
         code: 3,
         asked: 'http://127.0.0.1:4100',
-        stderr: expect.stringContaining('the default address, as there is no config here'),
+        stderr: expect.stringContaining('the default address, because no other is known here'),
       })
       configure({ port: 21_110, host: '0.0.0.0' })
       expect(await ask(argv)).toMatchObject({

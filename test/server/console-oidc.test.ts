@@ -64,11 +64,11 @@ async function start(
 const PAGE_NONCE = 'a'.repeat(40)
 
 async function signIn(browser: Browser, server: RunningServer, to = '/console') {
-  const query = `way=${PAGE_NONCE}&to=${encodeURIComponent(to)}`
+  const query = `page_nonce=${PAGE_NONCE}&to=${encodeURIComponent(to)}`
   const page = await browser.visit(`${server.url}/console/sign-in?${query}`, { login: 'ann' })
   const [url = '', fragment = ''] = page.url.split('#')
   const brought = new URLSearchParams(fragment)
-  return { ...page, url, token: brought.get('session') ?? '', way: brought.get('way') }
+  return { ...page, url, token: brought.get('session') ?? '', pageNonce: brought.get('page_nonce') }
 }
 
 async function sessionOf(browser: Browser, server: RunningServer, token = '') {
@@ -89,7 +89,7 @@ it('signs in with the ID token where access tokens are opaque, as the principal 
   expect((await sessionOf(browser, server)).server.signIn.oidc).toBe(new URL(provider.issuer).host)
   const arrived = await signIn(browser, server, '/console/calls?status=error')
   expect([arrived.status, arrived.url]).toEqual([200, `${server.url}/console/calls?status=error`])
-  expect(arrived.way).toBe(PAGE_NONCE)
+  expect(arrived.pageNonce).toBe(PAGE_NONCE)
   expect((await sessionOf(browser, server)).principal).toBe(null)
   const { principal, csrf, expiresAt } = await sessionOf(browser, server, arrived.token)
   expect(principal).toEqual({
@@ -139,7 +139,7 @@ it('a return that was started elsewhere, repeated or never started signs no user
     callback = url
     return true
   }
-  await eve.visit(`${server.url}/console/sign-in?way=${PAGE_NONCE}`, { login: 'eve', stopsAt })
+  await eve.visit(`${server.url}/console/sign-in?page_nonce=${PAGE_NONCE}`, { login: 'eve', stopsAt })
   expect(callback).toContain('code=')
   const tries = [
     await ann.get(callback),
@@ -150,7 +150,7 @@ it('a return that was started elsewhere, repeated or never started signs no user
   for (const { status, headers } of tries)
     expect([status, headers.getSetCookie().join().includes('collet_session')]).toEqual([400, false])
   const again = new Browser()
-  await again.visit(`${server.url}/console/sign-in?way=${PAGE_NONCE}`, { login: 'eve', stopsAt })
+  await again.visit(`${server.url}/console/sign-in?page_nonce=${PAGE_NONCE}`, { login: 'eve', stopsAt })
   expect((await again.get(callback)).status).toBe(303)
   expect((await again.get(callback)).headers.getSetCookie().join()).not.toContain('collet_session_')
   for (const to of [
@@ -169,8 +169,13 @@ const portOf = ({ url }: RunningServer) => new URL(url).port
 it('can only be started by a page, which recognises its own return: following an address does not sign in', async () => {
   const { server } = await start()
   const browser = new Browser()
-  for (const way of ['', '?way=', '?way=short', `?way=${encodeURIComponent('<'.repeat(30))}`]) {
-    const { status, headers } = await browser.get(`${server.url}/console/sign-in${way}`)
+  for (const query of [
+    '',
+    '?page_nonce=',
+    '?page_nonce=short',
+    `?page_nonce=${encodeURIComponent('<'.repeat(30))}`,
+  ]) {
+    const { status, headers } = await browser.get(`${server.url}/console/sign-in${query}`)
     expect([status, headers.get('location')]).toEqual([303, '/console'])
   }
   expect(browser.cookiesOf(server.url).size).toBe(0)
@@ -186,7 +191,10 @@ it('two tabs, and two servers on one host, sign in independently, and leave no s
     return true
   }
   const leave = async ({ server }: typeof first, to: string) =>
-    await browser.visit(`${server.url}/console/sign-in?way=${PAGE_NONCE}&to=${to}`, { login: 'ann', stopsAt })
+    await browser.visit(`${server.url}/console/sign-in?page_nonce=${PAGE_NONCE}&to=${to}`, {
+      login: 'ann',
+      stopsAt,
+    })
   await leave(first, '/console/calls')
   await leave(first, '/console/settings')
   await leave(second, '/console/approvals')
@@ -204,14 +212,15 @@ it('two tabs, and two servers on one host, sign in independently, and leave no s
 it('a browser that starts many sign-ins keeps a few pending, and the last one still succeeds', async () => {
   const { server } = await start()
   const browser = new Browser()
-  for (let nth = 0; nth < 12; nth += 1) await browser.get(`${server.url}/console/sign-in?way=${PAGE_NONCE}`)
+  for (let nth = 0; nth < 12; nth += 1)
+    await browser.get(`${server.url}/console/sign-in?page_nonce=${PAGE_NONCE}`)
   expect(browser.cookiesOf(server.url).size).toBe(5)
   expect((await signIn(browser, server)).url).toBe(`${server.url}/console`)
 })
 
 it('an identity provider that is unreachable or refuses is reported as such', async () => {
   const { provider, server } = await start()
-  const denied = await new Browser().visit(`${server.url}/console/sign-in?way=${PAGE_NONCE}`, {
+  const denied = await new Browser().visit(`${server.url}/console/sign-in?page_nonce=${PAGE_NONCE}`, {
     login: 'ann',
     denies: true,
   })
@@ -223,7 +232,7 @@ it('an identity provider that is unreachable or refuses is reported as such', as
   }
   const fresh = await start()
   fresh.provider.intercept = provider.intercept
-  const away = await new Browser().get(`${fresh.server.url}/console/sign-in?way=${PAGE_NONCE}`)
+  const away = await new Browser().get(`${fresh.server.url}/console/sign-in?page_nonce=${PAGE_NONCE}`)
   expect([away.status, away.text.includes('did not answer as expected')]).toEqual([502, true])
 })
 

@@ -32,20 +32,20 @@ export function takeTokenFromAddress(): void {
   const token = fragment.get('session')
   if (token === null) return
   history.replaceState(history.state, '', location.pathname + location.search)
-  const departure = fragment.get('way')
+  const pageNonce = fragment.get('page_nonce')
   const isExpected =
-    departure === null ? token.startsWith('operator.') : departure === read(sessionStorageOf, DEPARTURE)
-  write(sessionStorageOf, DEPARTURE, null)
+    pageNonce === null ? token.startsWith('operator.') : pageNonce === read(sessionStorageOf, NONCE_NAME)
+  write(sessionStorageOf, NONCE_NAME, null)
   if (isExpected) sessionToken.keep(token)
 }
 
 /** Goes to the provider's sign-in, which returns to this page. */
 export function leaveForProvider(): void {
   const bytes = crypto.getRandomValues(new Uint8Array(24))
-  const departure = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
-  write(sessionStorageOf, DEPARTURE, departure)
+  const pageNonce = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+  write(sessionStorageOf, NONCE_NAME, pageNonce)
   const to = encodeURIComponent(location.pathname + location.search)
-  location.assign(addressOf(`/console/sign-in?way=${departure}&to=${to}`))
+  location.assign(addressOf(`/console/sign-in?page_nonce=${pageNonce}&to=${to}`))
 }
 
 /** The URL of a path on the server. The server itself may be below a path: the page's base is `…/console/`. */
@@ -53,7 +53,7 @@ export function addressOf(path: string): string {
   return new URL(path.replace(/^\//, ''), new URL('..', document.baseURI)).href
 }
 
-const DEPARTURE = 'collet-way-out'
+const NONCE_NAME = 'collet-sign-in-nonce'
 /** The path is part of the name, because several servers may share an origin. */
 const TOKEN = (): string => `collet-session ${new URL(addressOf('/')).pathname}`
 

@@ -40,7 +40,7 @@ const DEFAULT_LIMIT = 100
 
 const approvalsList = listCommand({
   name: 'approvals list',
-  summary: 'Lists calls that wait for approval, and decisions that were made.',
+  summary: 'Lists calls that wait for approval, and past decisions.',
   details: ['Reads the store directly, even while a server uses it; with --url it asks the server.'],
   options: {
     state: {

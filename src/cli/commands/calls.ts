@@ -273,11 +273,14 @@ const callsResult = defineCommand<
   options: {
     path: { value: 'PATH', help: 'Part to read: /items/3/name or items[3].name. Default the whole result.' },
     offset: { value: 'N', help: 'First item, member or character to read.' },
-    limit: { value: 'N', help: 'How many of them at most.' },
+    limit: { value: 'N', help: 'Maximum number of items, members or characters.' },
     where: { value: 'FILTER', help: 'Items of an array: member=value, or member~text.' },
     select: { value: 'NAMES', help: 'Members to show, separated by commas.' },
-    format: { value: 'FORMAT', help: 'json, or text: JSON as text, by characters.' },
-    'max-bytes': { value: 'N', help: 'Bytes to show at most. Default 32000; 0 = all.' },
+    format: {
+      value: 'FORMAT',
+      help: 'json: read a text that contains JSON as JSON. text: read JSON as text, by characters.',
+    },
+    'max-bytes': { value: 'N', help: 'Maximum number of bytes to show. Default 32000; 0 = all.' },
     ...SERVER_OPTIONS,
   },
   examples: [

@@ -21,7 +21,7 @@ import { inspectorCommand } from '#server/import/client-snippets'
 import {
   addressEntry,
   CLIENT_NAMES,
-  clientPlace,
+  clientFolders,
   KEY_VARIABLE,
   type McpClient,
   mcpClient,
@@ -90,7 +90,7 @@ const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
       )
     const defaultFile = writtenFile(
       client,
-      clientPlace(context.workingFolder, context.environment.variables()),
+      clientFolders(context.workingFolder, context.environment.variables()),
     )
     const file = resolve(context.workingFolder, args.text('file') ?? defaultFile)
     const serverName = args.text('name') ?? target.name
@@ -198,7 +198,7 @@ function connectorAdvice({ title, connectors }: McpClient, url: string): string 
   if (connectors === undefined) return `${why} Leave --url out: ${title} then starts Collet itself.`
   if (isPrivateHost(new URL(url).hostname))
     return `${why} Its connectors connect from Anthropic's cloud, which cannot reach ${new URL(url).host}. Leave --url out: ${title} then starts Collet itself.`
-  return `${why} Add ${url} under ${connectors.place}, or leave --url out. ${connectors.note}`
+  return `${why} Add ${url} under ${connectors.menu}, or leave --url out. ${connectors.note}`
 }
 
 interface Snippet {

@@ -10,9 +10,9 @@ import {
   UsageError,
 } from '#cli/command'
 import { CHOICE_OPTIONS, ImportChoices } from '#cli/import/choices'
+import { chooseKey, refuseConfigured, updateKnownSource } from '#cli/import/choose-key'
 import { type ImportWork, importFrom } from '#cli/import/from'
 import { ALL_CLIENTS, FROM_NAMES, isServerList } from '#cli/import/listed'
-import { chooseKey, endKnown, refuseConfigured } from '#cli/import/place'
 import { SourceRegistry } from '#cli/import/registry'
 import { confirm, readHidden } from '#cli/input'
 import { STORE_OPTIONS } from '#cli/store-access'
@@ -239,7 +239,7 @@ async function importTarget(target: ImportTarget, work: TargetWork, context: Com
     work,
     context,
   )
-  if (chosen.known !== undefined) return await endKnown(chosen.known, wanted, work, context)
+  if (chosen.known !== undefined) return await updateKnownSource(chosen.known, wanted, work, context)
   const { key } = chosen
   const seen = { ...discovery, tools: offered }
   if (!context.json) show(key, found, seen, wanted, context)

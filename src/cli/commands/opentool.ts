@@ -36,12 +36,15 @@ const opentoolExport = defineCommand<'config' | 'title' | 'version' | 'descripti
   details: ['What OpenTool cannot express exactly is noted on stderr, tool by tool.'],
   options: {
     config: CONFIG_OPTION,
-    title: { value: 'T', help: 'Title of the document. Default: as the config says, or Collet.' },
+    title: { value: 'T', help: 'Title of the document. Default: the title in the config, or Collet.' },
     version: {
       value: 'V',
-      help: 'Version of the document. Default: as the config says, or the version of this program.',
+      help: 'Version of the document. Default: the version in the config, or that of this program.',
     },
-    description: { value: 'D', help: 'Description of the document. Default: as the config says, or none.' },
+    description: {
+      value: 'D',
+      help: 'Description of the document. Default: the one in the config, or none.',
+    },
     url: { value: 'U', help: 'Server to name in the document.' },
     strict: { help: 'Exit code 1 if a tool is left out or can only be described approximately.' },
   },
@@ -246,7 +249,7 @@ const opentoolValidate = defineCommand<'lenient'>({
   ],
   positionals: [{ name: 'FILE', many: true, help: 'JSON file with an OpenTool document.' }],
   options: {
-    lenient: { help: 'Tolerate what a careful reader can repair; for documents written by others.' },
+    lenient: { help: 'Tolerate errors that a reader can repair; for documents written by others.' },
   },
   examples: [
     'collet opentool validate opentool.json',

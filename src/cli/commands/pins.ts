@@ -37,7 +37,7 @@ const pinsList = listCommand({
   summary: 'Lists imported tools whose definition waits for a decision; with --all, every imported tool.',
   details: [
     'served: callable as accepted. suspended: listed as accepted, but calls are refused until you decide.',
-    'held: not shown to agents until you accept it. removed: you accepted that it is gone.',
+    'held: not shown to agents until you accept it. removed: you accepted the removal.',
   ],
   options: {
     source: { value: 'KEY', help: 'Only tools of this source.' },

@@ -139,7 +139,7 @@ const storeRekey = defineCommand<'status' | 'store' | 'config'>({
     'It may be interrupted at any time; run it again to continue. Approval links that were sent before stop working, and consents in progress must start again.',
   ],
   options: {
-    status: { help: 'Only show which key the store is under, and how far a change has come.' },
+    status: { help: 'Only show which key the store is under, and the progress of a change.' },
     ...STORE_OPTIONS,
   },
   examples: [

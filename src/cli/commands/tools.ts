@@ -40,7 +40,7 @@ const NO_TOOLS =
 
 const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'toolset' | 'sort' | 'search'>({
   name: 'tools',
-  summary: 'Lists the tools of a running server, or of the config and the store; words search in them.',
+  summary: 'Lists the tools of a running server, or of the config and the store; words filter the list.',
   details: [
     'It asks the running server of this config. If none runs, it loads the config, shows what is wrong with its tools, and lists tools of',
     'sources as they were last accepted. TOOL, NAME and CATALOG ID are names of the same tool: you can call it by any of them. TIER is the',
@@ -68,7 +68,7 @@ const tools = defineCommand<keyof typeof TOOL_OPTIONS | keyof ToolFilters | 'too
     },
     search: {
       value: 'TEXT',
-      help: 'The tools that fit a task in your own words, best first, as models find them (docs/search.md).',
+      help: 'Only tools that match a task in your own words, best first, ranked as for models (docs/search.md).',
     },
     toolset: { value: 'NAME', help: 'Only the tools of this toolset.' },
     ...TOOL_OPTIONS,
@@ -233,7 +233,7 @@ const show = defineCommand<keyof typeof TOOL_OPTIONS | 'version'>({
   summary: 'Shows one tool: its description and policy, input, required credentials, and names.',
   details: [
     'Asks the running server, or reads config and store, as collet tools does. --json has everything: schemas, policy, the',
-    'change that is held, and what models are given in the shapes of MCP, OpenAI and Anthropic.',
+    'change that is held, and the tool in the formats in which models get it: MCP, OpenAI and Anthropic.',
   ],
   positionals: [{ name: 'TOOL', help: 'Any of its names, with or without a version: @1.2.3.' }],
   options: {

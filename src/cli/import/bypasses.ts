@@ -12,7 +12,7 @@ import { cleanText, type JsonObject } from '#kernel/base/json'
 import { type Bypass, bypassNames, findBypasses, upstreamIn } from '#server/import/bypass'
 import { withoutEntry } from '#server/import/client-files'
 import { isOwnMcpAddress } from '#server/import/client-servers'
-import { CLIENT_NAMES, clientPlace } from '#server/import/clients'
+import { CLIENT_NAMES, clientFolders } from '#server/import/clients'
 
 /**
  * Entries of MCP clients that reach a server directly although Collet serves it, and so bypass approvals. `connect`
@@ -31,9 +31,9 @@ export async function lookForBypasses(
   const stored = (await hasStore(args, context))
     ? await withStore(args, context, async ({ sources }) => await sources.list())
     : []
-  const place = clientPlace(context.workingFolder, context.environment.variables())
+  const folders = clientFolders(context.workingFolder, context.environment.variables())
   const files = [{ path: file, scope: 'user' as const }]
-  return findBypasses([client], { place, files, ...known(config, stored) })
+  return findBypasses([client], { folders, files, ...known(config, stored) })
 }
 
 function known(
@@ -54,8 +54,8 @@ export async function checkBypasses(
   { workingFolder, environment }: CommandContext,
 ): Promise<readonly Check[]> {
   const stored = (await readIfPossible(store, ({ sources }) => sources.list())) ?? []
-  const place = clientPlace(workingFolder, environment.variables())
-  const found = findBypasses(CLIENT_NAMES, { place, ...known(config, stored) })
+  const folders = clientFolders(workingFolder, environment.variables())
+  const found = findBypasses(CLIENT_NAMES, { folders, ...known(config, stored) })
   const imported = Map.groupBy(
     found.filter(({ source }) => source !== undefined),
     ({ client }) => client,

@@ -62,7 +62,7 @@ export class ImportChoices {
     this.#timeoutMs = seconds === undefined ? undefined : seconds * 1000
   }
 
-  /** Maximum time of a start, in seconds. */
+  /** Timeout of a start, in seconds. */
   get startSeconds(): number {
     return (this.#timeoutMs ?? FIRST_START_MS) / 1000
   }

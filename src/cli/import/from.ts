@@ -5,7 +5,7 @@ import { confirm, readHidden } from '#cli/input'
 import { canonicalJson, cleanText, defined, type JsonObject } from '#kernel/base/json'
 import { readSettingsFile } from '#server/import/client-files'
 import { type PlaceholderValues, readServer } from '#server/import/client-servers'
-import { clientPlace, mcpClient } from '#server/import/clients'
+import { clientFolders, mcpClient } from '#server/import/clients'
 import { keyFrom, keyFromName } from '#server/import/detect'
 import { createImportFetch, failureAdvice, importWarnings, previewSource } from '#server/import/preview'
 import { countOffered, countsText, type OfferCounts } from '#sources/kit/offer-counts'
@@ -170,7 +170,7 @@ async function placeholderValues(
     if (!inputs.has(id) && context.stdin.isTTY === true)
       inputs.set(id, await readHidden(context, cleanText(asked.get(id) ?? id)))
   return {
-    home: clientPlace(context.workingFolder, variables).home,
+    home: clientFolders(context.workingFolder, variables).home,
     variable: (name) => variables[name],
     input: (id) => inputs.get(id),
     readFile: readSettingsFile,

@@ -6,7 +6,7 @@ import { didYouMean } from '#kernel/base/nearest-name'
 import { type ClientDecision, readDecisions } from '#server/import/client-decisions'
 import { readServerList, readSettingsFile, type WrittenServer } from '#server/import/client-files'
 import { describeServer, type ServerPlan } from '#server/import/client-servers'
-import { CLIENT_NAMES, clientFiles, clientPlace, MCP_CLIENTS, mcpClient } from '#server/import/clients'
+import { CLIENT_NAMES, clientFiles, clientFolders, MCP_CLIENTS, mcpClient } from '#server/import/clients'
 
 /**
  * Reads the files that `collet import --from` names, and asks which of their servers to start. Invariant: until
@@ -32,10 +32,10 @@ export function isServerList(file: string, folder: string): boolean {
 
 /** The servers in the files of one client, of all clients, or in one file. */
 export function readLists(from: string, { workingFolder, environment, output }: CommandContext) {
-  const place = clientPlace(workingFolder, environment.variables())
+  const folders = clientFolders(workingFolder, environment.variables())
   const names = from === ALL_CLIENTS ? CLIENT_NAMES : mcpClient(from) === undefined ? [] : [from]
   const files = names.flatMap((client) =>
-    clientFiles(mcpClient(client) ?? MCP_CLIENTS.claude, place).map((file) => ({ ...file, client })),
+    clientFiles(mcpClient(client) ?? MCP_CLIENTS.claude, folders).map((file) => ({ ...file, client })),
   )
   const named = { path: resolve(workingFolder, from), scope: 'named' as const }
   const servers: ListedServer[] = []
@@ -52,7 +52,7 @@ export function readLists(from: string, { workingFolder, environment, output }: 
       continue
     }
     read.add(path)
-    const decide = readDecisions(path, 'client' in origin ? origin.client : undefined, place)
+    const decide = readDecisions(path, 'client' in origin ? origin.client : undefined, folders)
     const title = 'client' in origin ? `${mcpClient(origin.client)?.title}: ` : ''
     const listed = list.servers.map(({ name }) => cleanText(name)).join(', ')
     output.note(`${title}${path} lists ${listed || 'no servers'}.`)

@@ -90,7 +90,7 @@ export class ToolReader {
     }
   }
 
-  /** Tools that fit a text, best first. */
+  /** Tools that match a text, best match first. */
   search(text: string, toolset: string | undefined): Promise<AnswerOf<typeof SEARCH_TOOLS>> {
     return this.#ask(SEARCH_TOOLS, { query: { q: text, toolset, limit: String(MAX_FOUND) } })
   }

@@ -1,6 +1,6 @@
 /**
  * Decides who may use the admin API: the holder of the start token in every tenant, and credentials with a scope in their own tenant.
- * The composition root creates one `OperatorAccess` for a server and passes it to all admin routes; refusals are written to the audit stream.
+ * The composition root creates one `OperatorAccess` for a server, and all admin routes use it. Refusals are written to the audit stream.
  */
 
 import type { ServerScope } from '#admin-api/operation'
@@ -109,7 +109,7 @@ export function approverOf(principal: Principal): Approver {
   return { id: principal.id, tenant: visibleTenant(principal), scopes: principal.scopes }
 }
 
-/** Makes protocol routes that operators use too accept the start token. */
+/** Lets protocol routes that are for operators too accept the start token. */
 export function openToOperators(
   routes: readonly HttpRoute[],
   { authenticate }: Pick<OperatorAccess, 'authenticate'>,

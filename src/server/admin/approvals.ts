@@ -154,7 +154,7 @@ const REFUSALS: Readonly<Record<Exclude<RefusedResult['kind'], 'forbidden'>, () 
   not_found: () =>
     httpFault(404, 'There is no such approval. "collet approvals list" and GET /admin/approvals list them.'),
   own: () => fault('not_authorized', 'The caller of a tool cannot approve its own call.'),
-  link_only_shows: () => httpFault(403, 'This call needs a credential to be decided, not a link.'),
+  link_only_shows: () => httpFault(403, 'Deciding this call requires a credential; a link is not enough.'),
   stale: () =>
     httpFault(
       409,
@@ -174,7 +174,7 @@ export function renderApproval(view: ApprovalView) {
   return { ...renderInList(view), description: view.description ?? null, input: view.input }
 }
 
-/** Everything that an approver decides on, as the approval screen shows it. */
+/** Everything that the approval screen shows to an approver. */
 export function renderQuestion(view: ApprovalView) {
   return { ...renderApproval(view), ...renderTerms(view) }
 }

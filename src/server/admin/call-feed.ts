@@ -1,7 +1,7 @@
 /**
- * Publishes changed calls to any number of readers for the cost of one. The feed keeps one position in each chain of the journal (rule 16),
- * polls for all readers together, and does not poll while there are no readers. Every server of a store sees the changes made by all
- * servers. A reader gets the current state of a call, so several changes to one call are one entry. Only `call-events.ts` uses the feed.
+ * Publishes changed calls to readers. One poll of the journal serves all readers, and without readers the feed does not poll. It keeps one
+ * position in each chain of the journal (rule 16), so every server of a store sees the changes made by all servers. A reader gets the
+ * current state of a call, so several changes to one call are one entry. Only `call-events.ts` uses the feed.
  */
 import type { Clock } from '#kernel/base/clock'
 import { type ErrorCode, fault, type ToolError } from '#kernel/base/errors'

@@ -1,6 +1,6 @@
 /**
  * Checks the grants of a new key: roles, toolsets and tools must exist, each entry should make some tool callable, and the granting
- * principal must have the same rights. The key routes and the check of a config (`unused-names.ts`, `collet check`) use the same rules.
+ * principal must have the same rights. The key routes and the check of a config (`unused-names.ts`, `collet doctor`) use the same rules.
  */
 import { SERVER_SCOPES } from '#admin-api/operation'
 import type { ApprovalRules } from '#kernel/approval/approvals'

@@ -10,7 +10,7 @@ import { jsonReply, OPEN_ROUTE } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { findBypasses } from '#server/import/bypass'
 import { isOwnMcpAddress } from '#server/import/client-servers'
-import { CLIENT_NAMES, clientPlace } from '#server/import/clients'
+import { CLIENT_NAMES, clientFolders } from '#server/import/clients'
 import { createJournalRoutes } from '#server/overview/journal-routes'
 import { createRejectionRoutes } from '#server/overview/rejected-requests'
 import { createServerRoutes } from '#server/overview/server-routes'
@@ -177,5 +177,5 @@ function bypassesOf(
 ): ReturnType<typeof findBypasses> {
   if (variables === undefined || !isOwnMachine(server)) return []
   const isOwnAddress = isOwnMcpAddress(Number(new URL(publicUrl).port))
-  return findBypasses(CLIENT_NAMES, { place: clientPlace(folder, variables()), sources, isOwnAddress })
+  return findBypasses(CLIENT_NAMES, { folders: clientFolders(folder, variables()), sources, isOwnAddress })
 }

@@ -1,7 +1,7 @@
 /**
- * Serves the credentials in the vault, and the providers at which people grant access before an agent asks for it. The vault is
- * write-only: no route returns a value. A caller can write only to its own tenant, and connects only its own principal unless it has the
- * scope `admin:secrets`.
+ * Lists, stores and removes credentials in the vault, and connects principals to OAuth providers before a tool needs their tokens.
+ * The vault is write-only: no route returns a value. A caller writes only to its own tenant, and connects only its own principal unless it
+ * has the scope `admin:secrets`.
  */
 import { randomBytes } from 'node:crypto'
 import type { BodyOf } from '#admin-api/operation'

@@ -1,6 +1,6 @@
 /**
- * The requirements of tools besides their input (OAuth access, secrets, a user id, scopes), whether a caller meets them, and how. The tool
- * list and a tool's page use this module. Values of credentials are never read.
+ * The requirements of tools besides their input (OAuth access, secrets, a user id, scopes): which of them a caller meets, and how to meet
+ * the others. The tool list and a tool's page use this module. Values of credentials are never read.
  */
 import type { ToolDetails } from '#admin-api/tools'
 import { ANONYMOUS, canProveUsers, type Principal, subjectOf } from '#kernel/base/principal'
@@ -105,8 +105,8 @@ function userState(caller: Principal, mustProve: boolean): ListedRequirement['st
 }
 
 /**
- * How a need is met. `key`: by a key with the scope. `consent`: a person grants access on a page that the first call names. `vault`: an
- * operator stores a credential. `call`: the caller sends it with the call.
+ * Describes how a need can be met. `key`: with a key that has the scope. `consent`: a person grants access on a page that the first call
+ * names. `vault`: an operator stores a credential. `call`: the caller sends it with the call.
  */
 export function howToConnect(
   need: ToolNeed,

@@ -148,7 +148,7 @@ export function shownToolsets({ tools, toolsets }: Principal, all: Toolsets): To
   )
 }
 
-/** Whether a rule decides separately for each call of the tool if it needs approval. */
+/** Whether a rule decides for each call of the tool if the call needs approval. */
 export function hasApprovalRule(tool: Tool, { when, whenPerTool }: ApprovalRules): boolean {
   if (tool.policy.approval !== 'conditional') return false
   return when !== undefined || (whenPerTool.size > 0 && rulesFor(whenPerTool, tool).length > 0)

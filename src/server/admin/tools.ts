@@ -1,7 +1,7 @@
 /**
- * Serves every caller the tools that it may see, and operators the toolsets with the keys that have them. The console, `collet tools` and
- * `collet toolsets` show them. A tool that protocols hide from a caller is hidden here too (rule 2); the operator sees the tools of every
- * tenant.
+ * Lists, counts, searches and shows the tools that a caller may see, and lists toolsets with their keys for operators. The console,
+ * `collet tools` and `collet toolsets` use these routes. A tool that protocols hide from a caller is hidden here too (rule 2); the operator
+ * sees the tools of every tenant.
  */
 import {
   COUNT_TOOLS,

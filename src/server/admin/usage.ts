@@ -1,6 +1,6 @@
 /**
- * Serves usage by caller and tool, and what is left of budgets. The start token sees every tenant, a credential with the scope
- * `admin:calls` its own. Usage is counted from recorded calls; the tool routes count with the same functions.
+ * Serves usage by caller and tool, and the state of budgets. The start token sees every tenant, a credential with the scope
+ * `admin:calls` sees its own. Usage is counted from recorded calls; the tool routes count with the same functions.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Budget, READ_BUDGETS, READ_USAGE } from '#admin-api/usage'

@@ -21,8 +21,8 @@ import { keepOutOfGit } from '#store/stores'
 import { createApprovalPages } from './pages.ts'
 
 /*
- * The approval pages of `collet mcp`, the only pages that it serves over HTTP: on any free port, with their own start token.
- * The stdio server opens them when a call first waits. Several processes may use one store; each lists all calls that wait in the store.
+ * The approval pages of `collet mcp`, which serves no other pages over HTTP. They use any free port and have their own start token.
+ * The stdio server opens them when a call first waits. If several processes use one store, each lists all waiting calls of the store.
  * Invariant: the pages listen only on loopback, and close with the process.
  */
 

@@ -32,10 +32,10 @@ interface OidcSignInOptions {
 }
 
 /**
- * State of a sign-in, which the browser keeps in a cookie. `to` is the path in the console to return to. `way` is a random value from the
+ * State of a sign-in, which the browser keeps in a cookie. `to` is the path in the console to return to. `pageNonce` is a random value from the
  * page that began the sign-in: another program on this host can plant a cookie, but does not know this value.
  */
-const FLOW_STATE = z.record(z.enum(['state', 'verifier', 'nonce', 'to', 'way']), z.string())
+const FLOW_STATE = z.record(z.enum(['state', 'verifier', 'nonce', 'to', 'pageNonce']), z.string())
 type FlowState = z.infer<typeof FLOW_STATE>
 
 const HOME = '/console'
@@ -46,7 +46,7 @@ const LIFETIME_SECONDS = 600
 const MAX_OPEN = 5
 const FLOW_NAME_CHARACTERS = 16
 const MAX_PATH_LENGTH = 1_000
-const WAY = /^[\w-]{20,100}$/
+const PAGE_NONCE = /^[\w-]{20,100}$/
 
 export function createOidcSignIn(options: OidcSignInOptions): readonly ServerRoute[] {
   const shared = { method: 'GET', access: 'open', body: 'never', refuse: refuseOnPage } as const
@@ -62,10 +62,10 @@ async function startSignIn(
 ): Promise<HttpReply> {
   const { client, settings, publicUrl } = options
   const to = pathWithin(query.get('to') ?? HOME, basePath(publicUrl()))
-  const way = query.get('way') ?? ''
+  const pageNonce = query.get('page_nonce') ?? ''
   // Only a page can begin a sign-in: it has to recognise its own sign-in when the browser returns.
-  if (!WAY.test(way)) return redirect(to, options)
-  const flow: FlowState = { state: randomText(), verifier: randomText(), nonce: randomText(), to, way }
+  if (!PAGE_NONCE.test(pageNonce)) return redirect(to, options)
+  const flow: FlowState = { state: randomText(), verifier: randomText(), nonce: randomText(), to, pageNonce }
   const departure = { ...flow, redirectUri: redirectUri(options) }
   const location = await client.authorizationUrl(departure, { scopes: settings.scopes, parameters: {} })
   if (location === undefined) return failedPage(options, NO_ANSWER)
@@ -106,7 +106,7 @@ async function completeSignIn(
   }
   const opened = sessions.open({ kind: 'token', ...found })
   if (opened === undefined) return failedPage(options, TOO_LONG, 502)
-  const token = `#session=${sessions.tokenOf(opened.session)}&way=${encodeURIComponent(flow.way)}`
+  const token = `#session=${sessions.tokenOf(opened.session)}&page_nonce=${encodeURIComponent(flow.pageNonce)}`
   return redirect(`${pathWithin(flow.to, '')}${token}`, options, opened.headers)
 }
 

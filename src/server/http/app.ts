@@ -246,7 +246,7 @@ function setCaller(
   exchange.response.setHeader(ACTING_AS, encodeURIComponent(principal.id.toWellFormed()))
 }
 
-/** The caller, bound to the toolset that the path or the header names. */
+/** Limits the caller to the toolset that the path or the header names. */
 function inToolset({ enter }: HttpServices, { params, headers }: Exchange, principal: Principal): Principal {
   const named = headers[TOOLSET_HEADER]
   const toolset = params.toolset ?? named

@@ -1,6 +1,6 @@
 /**
  * One HTTP request and its reply. `app.ts` opens an `Exchange` for each request, fills in caller and body, and closes it with the
- * reply of a route. Protocols see it as an `HttpRequest`. This module also has the replies that every route of the server shares.
+ * reply of a route. Protocols see it as an `HttpRequest`. This module also has the replies that several routes share.
  * Invariant: each reply carries the trace of its request, and is counted exactly once.
  */
 
@@ -30,7 +30,7 @@ import type { BodyBudget } from './read-body.ts'
 import { type FoundRoute, NO_PARAMETERS, type PathParameters, type Router } from './router.ts'
 import { endAfterBody, writeStream } from './slow-replies.ts'
 
-/** What all exchanges of one listener share. */
+/** The services that all exchanges of one listener share. */
 export interface HttpServices extends HttpAppOptions {
   readonly router: Router
   readonly bodies: BodyBudget

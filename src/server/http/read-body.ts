@@ -167,9 +167,9 @@ interface BodyBudgetOptions {
 }
 
 /**
- * Counts the bytes of request bodies that this process keeps in memory, from their arrival until the reply. A principal may use half as
- * much as is then left free, and a tenant as much as is left free. So one key takes at most a third and one tenant at most half of the
- * memory, and some is always left for other callers.
+ * Counts the bytes of request bodies that this process keeps in memory, from their arrival until the reply. A principal may use at most
+ * half of the memory that is then still free, and a tenant at most as much as is then still free. One principal thus takes at most a third
+ * of the memory and one tenant at most half, so that some is always left for other callers.
  */
 export class BodyBudget {
   readonly #options: BodyBudgetOptions

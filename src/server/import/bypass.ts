@@ -1,7 +1,7 @@
 import { canonicalJson, type JsonObject } from '#kernel/base/json'
 import { readServerList, readSettingsFile } from './client-files.ts'
 import { describeServer, readServer } from './client-servers.ts'
-import { type ClientFile, clientFiles, type clientPlace, mcpClient } from './clients.ts'
+import { type ClientFile, clientFiles, type clientFolders, mcpClient } from './clients.ts'
 
 /**
  * Finds entries of MCP clients with which an agent reaches the server behind a source directly, without approvals,
@@ -25,7 +25,7 @@ export interface Bypass {
 }
 
 interface BypassOptions {
-  readonly place: ReturnType<typeof clientPlace>
+  readonly folders: ReturnType<typeof clientFolders>
   readonly sources: readonly { readonly key: string; readonly options: JsonObject }[]
   isOwnAddress(url: string): boolean
   readonly files?: readonly ClientFile[]
@@ -33,24 +33,24 @@ interface BypassOptions {
 
 export function findBypasses(
   clients: readonly string[],
-  { place, sources, isOwnAddress, files = [] }: BypassOptions,
+  { folders, sources, isOwnAddress, files = [] }: BypassOptions,
 ): readonly Bypass[] {
   const keys = new Map(sources.map(({ key, options }) => [targetOf(options), key]))
-  const variable = (name: string) => place.variables[name]
-  const values = { home: place.home, variable, input: () => '', readFile: () => '' }
+  const variable = (name: string) => folders.variables[name]
+  const values = { home: folders.home, variable, input: () => '', readFile: () => '' }
   const seen = new Set<string>()
   return clients.flatMap((name) => {
     const client = mcpClient(name)
     if (client === undefined) return []
-    return [...clientFiles(client, place), ...files].flatMap(({ path: file, scope }) => {
+    return [...clientFiles(client, folders), ...files].flatMap(({ path: file, scope }) => {
       if (seen.has(file)) return []
       seen.add(file)
       const text = readSettingsFile(file)
-      const servers = text === undefined ? [] : (readServerList(text, file, place.folder)?.servers ?? [])
+      const servers = text === undefined ? [] : (readServerList(text, file, folders.folder)?.servers ?? [])
       return servers.flatMap((server) => {
         const plan = describeServer(server, isOwnAddress)
         if ('kind' in plan) return []
-        const source = keys.get(targetOf(readServer(server, place.folder, values).options))
+        const source = keys.get(targetOf(readServer(server, folders.folder, values).options))
         const { path, name: serverName } = server
         return {
           client: name,

@@ -136,8 +136,8 @@ function credentialOf(options: SourceOptions): string | undefined {
 function findProgram(program: string, { folder, path = '' }: CheckOptions): string {
   const paths = program.includes('/')
     ? [isAbsolute(program) ? program : resolve(folder, program)]
-    : path.split(delimiter).map((place) => join(place, program))
-  const found = paths.find((place) => existsSync(place))
+    : path.split(delimiter).map((each) => join(each, program))
+  const found = paths.find((file) => existsSync(file))
   if (found === undefined) throw new Error(`There is no program ${program} here.`)
   return `${program} is ${found}`
 }

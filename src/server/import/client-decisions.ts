@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import { parseSettings, readSettingsFile } from './client-files.ts'
-import { type ClientFile, clientFiles, type clientPlace, mcpClient } from './clients.ts'
+import { type ClientFile, clientFiles, type clientFolders, mcpClient } from './clients.ts'
 
 /**
  * Reads what the user has decided about MCP servers in Claude Code, Gemini CLI and Codex, for `collet import --from`.
@@ -9,7 +9,7 @@ import { type ClientFile, clientFiles, type clientPlace, mcpClient } from './cli
  * its own servers. A rejection counts from every file.
  */
 
-type Place = ReturnType<typeof clientPlace>
+type Folders = ReturnType<typeof clientFolders>
 type Decision = 'approved' | 'rejected' | 'undecided'
 
 export interface ClientDecision {
@@ -27,12 +27,12 @@ type Decide = (name: string, scope: ClientFile['scope']) => Decision | undefined
 export function readDecisions(
   path: string,
   client: string | undefined,
-  place: Place,
+  folders: Folders,
 ): (name: string) => ClientDecision | undefined {
   const readers = Object.entries(READERS).flatMap(([reader, read]) => {
     const known = mcpClient(reader)
-    const file = known && clientFiles(known, place).find((each) => each.path === path)
-    return file === undefined ? [] : [{ client: reader, scope: file.scope, decide: read(place) }]
+    const file = known && clientFiles(known, folders).find((each) => each.path === path)
+    return file === undefined ? [] : [{ client: reader, scope: file.scope, decide: read(folders) }]
   })
   return (name) => {
     const all = readers.flatMap((reader): readonly ClientDecision[] => {
@@ -43,13 +43,13 @@ export function readDecisions(
   }
 }
 
-const READERS: Readonly<Record<string, (place: Place) => Decide>> = {
+const READERS: Readonly<Record<string, (folders: Folders) => Decide>> = {
   'claude-code': claudeCode,
   gemini,
   codex,
 }
 
-function claudeCode({ home, folder, platform, variables }: Place): Decide {
+function claudeCode({ home, folder, platform, variables }: Folders): Decide {
   const config = variables.CLAUDE_CONFIG_DIR || join(home, '.claude')
   const states = [join(home, '.claude.json'), join(config, '.claude.json')].map(read)
   const projectStates = states.map(({ projects }) => objectIn(projects, folder))
@@ -79,17 +79,15 @@ const MANAGED: Readonly<Partial<Record<NodeJS.Platform, string>>> = {
   win32: 'C:\\Program Files\\ClaudeCode',
 }
 
-function gemini({ home, folder }: Place): Decide {
-  const settings = [home, folder].map((place) =>
-    objectIn(read(join(place, '.gemini', 'settings.json')), 'mcp'),
-  )
+function gemini({ home, folder }: Folders): Decide {
+  const settings = [home, folder].map((root) => objectIn(read(join(root, '.gemini', 'settings.json')), 'mcp'))
   const excluded = names(settings, 'excluded')
   const allowed = settings.flatMap((each) => (Array.isArray(each.allowed) ? [names([each], 'allowed')] : []))
   return (name) => (excluded.has(name) || allowed.some((list) => !list.has(name)) ? 'rejected' : undefined)
 }
 
 /** Codex reads a project's file only if the user trusts the project. */
-function codex({ home, folder, variables }: Place): Decide {
+function codex({ home, folder, variables }: Folders): Decide {
   const config = read(join(variables.CODEX_HOME || join(home, '.codex'), 'config.toml'))
   const { trust_level: level } = objectIn(config.projects, folder)
   const decision = level === 'trusted' ? 'approved' : level === 'untrusted' ? 'rejected' : 'undecided'

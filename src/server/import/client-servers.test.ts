@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { readServerList } from './client-files.ts'
 import { describeServer, isOwnMcpAddress, type PlaceholderValues, readServer } from './client-servers.ts'
-import { clientFiles, clientPlace, MCP_CLIENTS } from './clients.ts'
+import { clientFiles, clientFolders, MCP_CLIENTS } from './clients.ts'
 
 const placeholder = (name: string): string => `\${${name}}`
 
@@ -241,9 +241,9 @@ describe('a list of servers', () => {
 
   it('is in the file of its client on each platform', () => {
     const files = (platform: NodeJS.Platform, variables = {}) => {
-      const place = clientPlace('/project', { HOME: '/home/me', ...variables }, platform)
+      const folders = clientFolders('/project', { HOME: '/home/me', ...variables }, platform)
       return Object.values(MCP_CLIENTS).flatMap((client) =>
-        clientFiles(client, place).map(({ path }) => path),
+        clientFiles(client, folders).map(({ path }) => path),
       )
     }
     expect(files('darwin')).toContain(

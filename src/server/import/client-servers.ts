@@ -243,8 +243,8 @@ function placeholderValue(
   project: string,
 ): string | undefined {
   if (kind !== 'env') return values.input(name)
-  const place = form === 'explicit' ? undefined : FOLDER_PLACEHOLDERS.get(name)
-  return place === undefined ? values.variable(name) : place(project, values.home)
+  const folderOf = form === 'explicit' ? undefined : FOLDER_PLACEHOLDERS.get(name)
+  return folderOf === undefined ? values.variable(name) : folderOf(project, values.home)
 }
 
 /** The project that a file belongs to; for a user's file, the working folder. */

@@ -74,7 +74,7 @@ const LINKS: Readonly<Record<string, (name: string, entry: JsonObject) => string
   },
 }
 
-/** For a client that only starts programs: a command if the server is on its machine, else the place in its settings for addresses. */
+/** For a client that only starts programs: a command if the server is on its machine, else the part of its settings where addresses are added. */
 function programSnippet(
   name: string,
   { title, after, connectors }: McpClient,
@@ -84,7 +84,7 @@ function programSnippet(
   const shared = { name, title, kind: 'terminal', link: null } as const
   if (isOwnMachine) return [{ ...shared, command, after, place: 'the folder of the config', text: command }]
   if (connectors === undefined) return []
-  return [{ ...shared, command: null, after: connectors.note, place: connectors.place, text: url }]
+  return [{ ...shared, command: null, after: connectors.note, place: connectors.menu, text: url }]
 }
 
 function inspector(target: SnippetTarget): ClientConfig {

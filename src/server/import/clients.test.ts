@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '#kernel/base/json'
-import { CLIENT_NAMES, clientPlace, mcpClient, programEntry, writtenFile } from './clients.ts'
+import { CLIENT_NAMES, clientFolders, mcpClient, programEntry, writtenFile } from './clients.ts'
 
 const KEY = 'COLLET_API_KEY'
 const PROGRAM = { command: '/bin/node', args: ['collet.js', 'mcp'] }
@@ -84,7 +84,7 @@ describe('the clients', () => {
   it.each(Object.entries(FILES))('%s keeps its list of servers in this file', (name, wanted) => {
     const client = mcpClient(name) ?? expect.fail(name)
     const made = (['linux', 'darwin', 'win32'] as const).map((platform) =>
-      writtenFile(client, clientPlace('/project', { HOME: '/home', APPDATA: '/roaming' }, platform)),
+      writtenFile(client, clientFolders('/project', { HOME: '/home', APPDATA: '/roaming' }, platform)),
     )
     expect(made).toEqual(wanted.map((path) => join(path)))
   })

@@ -11,7 +11,7 @@ import type { JsonObject } from '#kernel/base/json'
 export const KEY_VARIABLE = 'COLLET_API_KEY'
 const KEY_PLACEHOLDER = '<your key>'
 
-interface ClientPlace {
+interface ClientFolders {
   readonly folder: string
   readonly platform: NodeJS.Platform
   readonly home: string
@@ -37,7 +37,7 @@ export interface McpClient {
   readonly member: string
   /** Files in a project; they may come with a repository. */
   readonly projectFiles: readonly string[]
-  userFiles(place: ClientPlace): readonly string[]
+  userFiles(folders: ClientFolders): readonly string[]
   readonly writesTo: 'project' | 'user'
   /** Syntax for an environment variable; absent if the client has none, or none was confirmed. */
   readonly variable?: (name: string) => string
@@ -45,8 +45,8 @@ export interface McpClient {
   readonly atAddress?: (server: ClientAddress) => JsonObject
   /** The entry for a program, if it is not `command`, `args` and `env`. */
   readonly forProgram?: (program: ClientProgram, name: string) => JsonObject
-  /** The place in the client's settings for servers that its vendor's cloud can reach. */
-  readonly connectors?: { readonly place: string; readonly note: string }
+  /** The menu of the client for servers that its vendor's cloud can reach. */
+  readonly connectors?: { readonly menu: string; readonly note: string }
   /** The user's next step after the file has changed. */
   readonly after: string
 }
@@ -69,7 +69,7 @@ export const MCP_CLIENTS = {
     ...{ format: 'json', member: 'mcpServers', projectFiles: [], writesTo: 'user' },
     userFiles: ({ settings }) => [join(settings, 'Claude', 'claude_desktop_config.json')],
     connectors: {
-      place: 'Settings, Connectors, Add custom connector',
+      menu: 'Settings, Connectors, Add custom connector',
       note: "Claude reaches connectors from Anthropic's cloud, so the address must be public.",
     },
     after: 'Quit Claude Desktop and start it again.',
@@ -204,8 +204,8 @@ export const MCP_CLIENTS = {
 
 export const CLIENT_NAMES: readonly string[] = Object.keys(MCP_CLIENTS)
 
-function gooseEntry(type: string, name: string, place: JsonObject, isKeyed: boolean): JsonObject {
-  const shared = { enabled: true, type, name, description: 'Tools of Collet', ...place }
+function gooseEntry(type: string, name: string, upstream: JsonObject, isKeyed: boolean): JsonObject {
+  const shared = { enabled: true, type, name, description: 'Tools of Collet', ...upstream }
   return { ...shared, ...(isKeyed ? { env_keys: [KEY_VARIABLE] } : {}), timeout: 300 }
 }
 
@@ -245,10 +245,10 @@ export interface ClientFile {
 }
 
 /** The files of a client: the user's own first. */
-export function clientFiles(client: McpClient, place: ClientPlace): readonly ClientFile[] {
-  const own = client.userFiles(place).map((path) => ({ path, scope: 'user' as const }))
+export function clientFiles(client: McpClient, folders: ClientFolders): readonly ClientFile[] {
+  const own = client.userFiles(folders).map((path) => ({ path, scope: 'user' as const }))
   const project = client.projectFiles.map((name) => ({
-    path: join(place.folder, name),
+    path: join(folders.folder, name),
     scope: 'project' as const,
   }))
   // In the home folder a project's file may be the user's own.
@@ -256,17 +256,17 @@ export function clientFiles(client: McpClient, place: ClientPlace): readonly Cli
 }
 
 /** The file that `connect` writes to. */
-export function writtenFile(client: McpClient, place: ClientPlace): string {
-  const files = clientFiles(client, place)
+export function writtenFile(client: McpClient, folders: ClientFolders): string {
+  const files = clientFiles(client, folders)
   return (files.find(({ scope }) => scope === client.writesTo) ?? files[0])?.path ?? ''
 }
 
 /** The folders of this user on this platform; `variables` is the environment. */
-export function clientPlace(
+export function clientFolders(
   folder: string,
   variables: Variables,
   platform: NodeJS.Platform = process.platform,
-): ClientPlace {
+): ClientFolders {
   const home = variables.HOME || variables.USERPROFILE || homedir()
   const config = variables.XDG_CONFIG_HOME || join(home, '.config')
   const settings: Partial<Record<NodeJS.Platform, string>> = {

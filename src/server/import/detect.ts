@@ -75,7 +75,7 @@ interface Step {
 const UNREACHABLE = Symbol('unreachable')
 const STEP_MS = 15_000
 
-/** Tries the probes in turn: first the probe that the path suggests, last those that could mistake another kind of server for their own. */
+/** Tries the probes in turn: first the probe that the path suggests, last the probes that could mistake another kind of server for theirs. */
 export async function detectUrl(url: string, options: DetectOptions): Promise<Detection> {
   const { only, signal, send, apiKey, onStep } = options
   const seen: string[] = []

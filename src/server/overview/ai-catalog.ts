@@ -7,7 +7,7 @@ import { VERSION } from '#server/version'
 /**
  * The AI catalog of this server and the card of its MCP endpoint (SEP-2127), from which clients learn where to connect (MCP-210,
  * MCP-211). `start-server.ts` lists this part.
- * Invariant: both are the same for every caller and name nothing of a catalog: no tool, toolset, source, tenant or issuer.
+ * Invariant: both are the same for every caller, and neither names a tool, toolset, source, tenant or issuer.
  */
 
 const CATALOG_PATH = '/.well-known/ai-catalog.json'

@@ -132,7 +132,7 @@ class OutgoingExchange {
     this.#writer = new FrameWriter(key, ticket, 'there')
     this.#reader = new FrameReader(key, ticket, 'back', maxFrameBytes)
     const headers = { authorization: writeTicket(key, ticket), 'content-type': 'application/octet-stream' }
-    // Each request opens a connection: the other end might close a kept connection at this moment, and it would be unknown what arrived.
+    // Each request opens its own connection: if the other end closed a reused one at this moment, it would be unknown whether the request arrived.
     this.#outgoing = openRequest(new URL(HOP_PATH, address), { method: 'POST', agent: false, headers })
   }
 

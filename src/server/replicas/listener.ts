@@ -132,7 +132,7 @@ class HopExchange {
     try {
       await this.#readAll()
     } catch (error) {
-      // After the answer the other end may disconnect in any way.
+      // After the answer a lost connection is not a failure.
       if (!this.#response.writableEnded) throw error
     }
   }

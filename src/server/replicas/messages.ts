@@ -11,7 +11,7 @@ import type { ClientMessage } from '#kernel/tool/tool'
  * Invariant: functions and signals are never sent; they become separate messages.
  */
 
-/** A change to the messages changes the path, so that replicas of two releases never misread each other. */
+/** The version in the path changes with the messages, so that replicas of two releases never misread each other. */
 export const HOP_PATH = '/replica/v1'
 
 /** Messages to the replica that holds a session. The first is the request; the others belong to a running call. */

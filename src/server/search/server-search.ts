@@ -1,7 +1,7 @@
 /**
- * Search over tools for a server: opens `search/` with what the server knows of a tool besides its definition. A tool that cannot
- * be called now stays in the answer with the reason: its source is down, a change of its definition waits for the operator, or
- * the caller lacks a credential that it needs. Protocols, the admin API and the console use the one search of the process.
+ * Opens the search over tools for a server, and tells it which tools cannot be called now. Such a tool stays in the answer with the
+ * reason: its source is down, a change of its definition waits for the operator, or the caller lacks a credential that it needs.
+ * Protocols, the admin API and the console share the one search of the process.
  */
 
 import type { Settings } from '#config/settings'
@@ -29,7 +29,7 @@ interface ServerSearchParts {
 }
 
 export interface ServerSearch extends ToolSearch {
-  /** Remembers what callers searched before calls that this gateway makes. */
+  /** Returns the gateway, extended so that each successful call is remembered with the searches that its caller made before it. */
   watch<Watched extends Pick<Gateway, 'call'>>(gateway: Watched): Watched
 }
 

@@ -1,7 +1,7 @@
 /**
  * OTLP over HTTP with JSON: how attributes, times and the resource are encoded, and how one kind of telemetry is sent to a
  * collector. `tracing.ts` sends spans with it, `metrics-export.ts` metrics.
- * Invariant: a collector that is slow or down costs telemetry, never calls; an outage is logged once.
+ * Invariant: if a collector is slow or down, telemetry is dropped and calls are not delayed; an outage is logged once.
  */
 
 import type { Logger } from '#kernel/base/logger'

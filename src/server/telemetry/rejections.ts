@@ -1,7 +1,7 @@
 /**
  * Counts the requests that the gateway rejects before it records a call: unknown tool, invalid input, used-up budget and so
- * on. Without these counts an outage of one caller would leave no trace. `observeCalls` fills the log. Counts are kept per caller, tool, code and
- * minute and written once a second, so a flood costs a few rows and a successful call costs nothing.
+ * on. Without these counts a caller whose requests all fail would leave no trace. `observeCalls` reports the requests. Counts are kept per
+ * caller, tool, code and minute and written once a second, so a flood costs a few rows and a successful call costs nothing.
  */
 
 import type { Clock } from '#kernel/base/clock'
@@ -13,7 +13,7 @@ const WRITE_EVERY_MS = 1_000
 const MINUTE_MS = 60_000
 /** Maximum number of tools that are counted separately for a caller between two writes; further tools are counted without their name. */
 const MAX_TOOLS_PER_CALLER = 50
-/** Maximum number of rows between two writes; of further rejections only the number is logged. */
+/** Maximum number of rows between two writes; further rejections are dropped, and their number is logged. */
 const MAX_ROWS = 2_000
 const MAX_MESSAGE_CHARACTERS = 500
 

@@ -1,7 +1,7 @@
 /**
- * Reports requests: one log line for each, and one OpenTelemetry span for each call, sent to an OTLP collector. Runs only if
- * requests are logged or spans are exported. Invariant: neither has inputs, outputs or credentials, and a slow collector costs
- * spans, never calls.
+ * Reports requests: one log line for each, and one OpenTelemetry span for each call, sent to an OTLP collector. `exchange.ts` calls it
+ * only if requests are logged or spans are exported. Invariant: log lines and spans contain no inputs, outputs or credentials; if the
+ * collector is slow, spans are dropped and calls are not delayed.
  */
 
 import type { Clock } from '#kernel/base/clock'

@@ -43,7 +43,7 @@ export function bodyOf({ format }: Pick<Webhook, 'format'>, message: Message): s
 
 type ApprovalSubject = Extract<NoticeSubject, { readonly approval: string }>
 
-/** What the content about an approval depends on besides the approval. */
+/** Further facts that the content about an approval depends on. */
 interface ApprovalContext {
   readonly store: Pick<KernelStore, 'sign'>
   readonly nowMs: number
@@ -52,7 +52,7 @@ interface ApprovalContext {
   readonly canSignIn: boolean
 }
 
-/** The content about an approval: its result, or its question with an input that is not too large, and a link if the receiver has an approver. */
+/** The content about an approval: its result, or the request with its input, unless that is too large, and with a link if the receiver has an approver. */
 export function approvalContent(
   context: ApprovalContext,
   webhook: Pick<Webhook, 'approver' | 'name'>,
@@ -78,7 +78,7 @@ export function approvalContent(
       return {
         data: { ...renderInList(view), url },
         chat: {
-          title: `The approval of ${view.tool} expired without a decision: it was not run`,
+          title: `The approval of ${view.tool} expired without a decision, so the call was not run`,
           facts,
           action: viewAction,
         },
@@ -190,7 +190,7 @@ function ambiguousContent({ calls }: SubjectOf<'call.ambiguous'>): ContentWithPa
     path: isOne ? `calls/${encodeURIComponent(first.record)}` : 'calls?q=state%3Aambiguous',
     data: { count: calls.length, calls },
     chat: {
-      title: `It is unknown whether ${what} took effect: a server stopped in the middle`,
+      title: `It is unknown whether ${what} took effect, because a server crashed while running ${isOne ? 'it' : 'them'}`,
       facts: [['See', 'collet calls --state ambiguous, collet calls settle RECORD']],
       detail: linesOf(
         calls.map(({ tool, record, principal, tenant }) => `${tool} ${record} by ${principal} (${tenant})`),

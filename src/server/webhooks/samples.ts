@@ -11,7 +11,7 @@ import { type MessageContext, postMessage } from './post.ts'
  * Used by `collet webhooks test` and by tests of the message formats. Invariant: there is a sample for each kind.
  */
 
-/** Sends a sample of each kind that a receiver gets, until the receiver refuses one: it would refuse the others too. */
+/** Sends a sample of each kind that a receiver gets, and stops when the receiver refuses one, because it would refuse the others too. */
 export async function tryWebhook(
   webhook: Webhook,
   context: MessageContext,

@@ -51,7 +51,7 @@ export async function chooseKey(
 }
 
 /** Ends an import of a known source: it gets its new credentials if it has any, and nothing else changes. */
-export async function endKnown(
+export async function updateKnownSource(
   known: KnownSource,
   options: JsonObject,
   { args, registry }: PlacementOptions,
