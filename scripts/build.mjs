@@ -163,6 +163,8 @@ async function bundle() {
     format: 'esm',
     entryFileNames: '[name].js',
     chunkFileNames: 'parts/[name]-[hash].js',
+    // Comments are for readers of the sources; the declarations keep theirs, and each module's path stays as a marker.
+    comments: { jsdoc: false, legal: true, annotation: true },
     codeSplitting: {
       includeDependenciesRecursively: false,
       groups: [{ name: groups(), debugName: 'start' }],

@@ -236,6 +236,8 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   // Addresses and limits are in the config.
   ...{ 'GET /admin/server': 200, 'GET /admin/limits': 200 },
   'GET /metrics': 403,
+  // The card and the catalog are made of settings.
+  ...{ 'GET /mcp/server-card': 200, 'GET /.well-known/ai-catalog.json': 200 },
   // Without an issuer, OAuth requests get the advice to use a key.
   'GET /.well-known/oauth-authorization-server': 404,
   ...{ 'POST /register': 400, 'GET /authorize': 400, 'POST /token': 400 },
@@ -254,9 +256,15 @@ function nameOf({ method, path }: ServerRoute): string {
   return `${method} ${path}`
 }
 
+/** Parameters without which a request is refused before it needs the store. */
+const QUERIES: Readonly<Record<string, string>> = {
+  'GET /oauth/callback': '?state=s&code=c',
+  'GET /admin/tool-search': '?q=send',
+}
+
 function pathOf(route: ServerRoute): string {
   const path = route.path.replaceAll(/:([A-Za-z]+)/g, (_, parameter: string) => known[parameter] ?? '-')
-  return nameOf(route) === 'GET /oauth/callback' ? `${path}?state=s&code=c` : path
+  return `${path}${QUERIES[nameOf(route)] ?? ''}`
 }
 
 /** Whether the answer states, as its protocol does, that nothing was done and when to retry. */
