@@ -77,6 +77,7 @@ export async function playTeamsStory(folder: string, collet: readonly [string, .
       const { result } = JSON.parse(text)
       expect(result.tools.map(({ name }: { name: string }) => name)).toEqual([
         'Clock_Now',
+        'read_result',
         `${team}_Find`,
         `${team}_Save`,
       ])

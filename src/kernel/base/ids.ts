@@ -143,7 +143,7 @@ export interface ToolRef {
   readonly base: string
   /** Absent for a tool. An entry is found only by a reference that names its kind. */
   readonly entry?: EntryKind
-  /** `x.y.z` without leading zeros (a requested `x` means `x.0.0`, OTC-60), or `latest` (OTC-61). */
+  /** `x.y.z` without leading zeros, or `latest` (OTC-61). A requested `x` means `x.0.0` (OTC-60). */
   readonly version: string
   /** `base` is a function name or a catalog id; only a catalog can resolve it. */
   readonly isOtherName?: true
