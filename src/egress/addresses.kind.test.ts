@@ -73,11 +73,11 @@ const BY_KIND = {
 
 function kindOfText(text: string): AddressKind {
   const address = parseAddress(text)
-  if (address === undefined) throw new Error(`${text} is no address`)
+  if (address === undefined) throw new Error(`${text} is not an address`)
   return kindOf(address)
 }
 
-/** The rows of the registry as a `BlockList` of Node. */
+/** The special-purpose IPv4 ranges as a Node `BlockList`. */
 function specialIPv4(): BlockList {
   const list = new BlockList()
   for (const row of [

@@ -13,7 +13,7 @@ function hextets(bytes: Uint8Array): readonly string[] {
 
 function addressOf(text: string): IpAddress {
   const address = parseAddress(text)
-  if (address === undefined) throw new Error(`${text} is no address`)
+  if (address === undefined) throw new Error(`${text} is not an address`)
   return address
 }
 

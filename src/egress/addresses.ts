@@ -2,8 +2,8 @@ import { BlockList, isIPv4, isIPv6, SocketAddress } from 'node:net'
 
 /**
  * IP addresses, address ranges, and the kind of network that each address belongs to. The egress policy and the server's safety
- * checks use it on parsed addresses, so that the spelling of an address does not matter.
- * Only an address that is known to be on the internet is `global`.
+ * checks use this module.
+ * Invariant: addresses are compared in parsed form, so their spelling does not matter, and no local address is `global`.
  */
 
 /** An address in its canonical spelling. */
@@ -69,8 +69,8 @@ export function isSameAddress(left: IpAddress, right: IpAddress): boolean {
 }
 
 /**
- * Whether an operator may allow addresses of a kind. Never allowed are a cloud's metadata service, which hands out credentials;
- * addresses that do not belong to exactly one host; and IPv4 inside IPv6, which can be written as IPv4.
+ * True for the kinds of address that an operator may allow. Metadata services are never allowed, because they hand out
+ * credentials; multicast and unspecified addresses do not name one host; an IPv4 address inside IPv6 can be written as IPv4.
  */
 export const IS_ALLOWABLE = {
   global: true,
@@ -89,7 +89,7 @@ export type AddressKind = keyof typeof IS_ALLOWABLE
 
 type Row = readonly [kind: AddressKind, ...ranges: string[]]
 
-/** IANA's special-purpose registries and the metadata services of clouds. The first row that contains an address counts. */
+/** IANA's special-purpose registries and the metadata services of clouds. The first row that contains an address decides. */
 const IPV4_ROWS: readonly Row[] = [
   [
     'metadata',

@@ -23,7 +23,7 @@ const MAX_CONNECT_MS = 10_000
 export class EgressAgent {
   readonly #rules: EgressRules
   readonly #agent: Agent
-  /** The targets of running requests, by host and port; nothing else can be connected to. */
+  /** The targets of running requests, by host and port. No connection is made to any other target. */
   readonly #pins = new Map<string, { target: CheckedTarget; users: number }>()
 
   constructor(rules: EgressRules) {
@@ -47,7 +47,7 @@ export class EgressAgent {
     }
   }
 
-  /** Like `request`; the exchange gets the answer as it arrives. */
+  /** Like `request`, but the exchange receives the answer as it arrives. */
   dispatch(target: CheckedTarget, options: Dispatcher.DispatchOptions, exchange: PlainExchange): void {
     exchange.onConnected(this.#pin(target))
     this.#agent.dispatch(options, exchange)
@@ -103,7 +103,7 @@ export class EgressAgent {
   }
 }
 
-/** Connects to a checked target and reports each step, for diagnosis: the connection and the certificate. Sends nothing. */
+/** For diagnosis: connects to a checked target and reports the open port and the certificate. Sends no request. */
 export async function* reachTarget(
   url: URL,
   { host, addresses, port }: CheckedTarget,

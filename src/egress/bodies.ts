@@ -4,8 +4,8 @@ import { fault, NOT_SHOWN_ADVICE, type ToolError } from '#kernel/base/errors'
 import { denied, upstreamFailed } from './policy.ts'
 
 /**
- * Bodies and headers of guarded requests: decoding with a limit on the size, and the headers that may be sent or seen.
- * `guarded-fetch.ts` uses it.
+ * Bodies and headers of guarded requests: decoding with a size limit, and the headers that may be sent or shown.
+ * `guarded-fetch.ts` uses it for both kinds of request.
  * No reader gets more bytes than the policy allows, and no credential is sent to another origin (rule 33).
  */
 
@@ -41,7 +41,7 @@ interface BodyOptions {
   settled(): void
 }
 
-/** The decoded body. It fails beyond the size limit, which applies before and after each decoder. */
+/** The decoded body, which fails once it exceeds the size limit. The limit applies before and after each decoder. */
 export function limitBody(source: Readable, options: BodyOptions): ReadableStream<Uint8Array> {
   const { contentEncoding, maxResponseBytes } = options
   const decoders = decodersFor(contentEncoding)
@@ -96,7 +96,7 @@ export function tooLarge(maxBytes: number): ToolError {
   )
 }
 
-/** Headers that concern only the next hop, and `Host`, which comes from the URL. */
+/** Headers that concern only the next hop, and `Host` and `Content-Length`, which undici sets. */
 const NOT_SENT: ReadonlySet<string> = new Set([
   'connection',
   'content-length',

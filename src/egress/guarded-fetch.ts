@@ -25,15 +25,15 @@ import {
 } from './policy.ts'
 
 /**
- * The only way out of the process for requests (rule 33): a `fetch` that reaches only the addresses that its policy allows. Sources, tools,
- * authentication and webhooks get this `fetch` from the server.
+ * A `fetch` that reaches only the addresses that its policy allows (rule 33). All outgoing requests of sources, tools, authentication
+ * and webhooks use it.
  * A request is never sent twice. Refusals are `egress_denied`; network errors, timeouts and oversized answers are
  * `upstream_failed`, with `canRetry` only if no connection was made.
  */
 
 export interface GuardedFetch {
   (input: FetchInput, init?: FetchInit): Promise<Response>
-  /** Sends a request without the objects of `fetch`, and follows no redirects. */
+  /** Sends a request without creating `Request` and `Response` objects, and does not follow redirects. */
   readonly send: SendRequest
   /** Tries to connect and reports each step as text. If a step fails, throws as a request would. */
   reach(url: URL, signal: AbortSignal): AsyncGenerator<string>
@@ -254,7 +254,7 @@ export interface OutgoingRequest {
 type FetchInput = Parameters<typeof fetch>[0]
 type FetchInit = Parameters<typeof fetch>[1]
 
-/** Reads the arguments of `fetch`, except for the body. Platform errors are replaced, because they would repeat URLs and headers. */
+/** Reads the arguments of `fetch`, except for the body. Platform errors are replaced, because their texts may contain URLs and headers. */
 function readRequest(input: FetchInput, init: FetchInit) {
   const url = URL.parse(input instanceof Request ? input.url : String(input))
   if (url === null) throw denied('The URL cannot be read; it must be absolute.')

@@ -4,10 +4,10 @@ import { tooLarge } from './bodies.ts'
 import { type EgressRules, toFailure } from './policy.ts'
 
 /**
- * One guarded request without the objects of `fetch`, from its dispatch to the last byte of its answer. `guarded-fetch.ts` makes one for
- * each request; it is the handler that undici calls, and the body that the reader of the answer iterates over.
- * A small answer arrives with its headers, so it is read without a stream, and one timer and one listener end everything.
- * Invariant: the exchange ends exactly once, by the last byte, a failure, the caller, the time limit, or a reader that leaves.
+ * One guarded request without `Request` and `Response` objects, from its dispatch to the last byte of its answer. `guarded-fetch.ts`
+ * creates one for each request. It is both the handler that undici calls and the body that the reader of the answer iterates over.
+ * It avoids the cost of streams for small answers, and needs only one timer and one abort listener.
+ * Invariant: the exchange ends exactly once: with the last byte, a failure, an abort, the time limit, or a reader that stops early.
  */
 
 /** Reading from the upstream pauses while more than this is unread. */
@@ -61,17 +61,17 @@ export class PlainExchange
     else caller.addEventListener('abort', this.#leave, { once: true })
   }
 
-  /** True if nothing may be sent any more. */
+  /** True once the exchange is over; its request must not be sent after that. */
   get hasEnded(): boolean {
     return this.#hasEnded
   }
 
-  /** `run` is called once, when the answer begins or the request fails: from then on this request makes no new connection. */
+  /** Calls `run` once, when the answer begins or the request fails. After that the request makes no new connection. */
   onConnected(run: () => void): void {
     this.#onConnected = run
   }
 
-  /** Ends the exchange with the failure that `error` means for the caller. */
+  /** Ends the exchange; the caller and the reader get `error` as `toFailure` converts it. */
   fail(error: unknown): void {
     if (this.#hasEnded) return
     const isFirst = !this.#hasStarted
@@ -139,10 +139,10 @@ export class PlainExchange
     return this.#reader.promise
   }
 
-  /** The reader leaves; the rest of the answer would only be discarded, so the connection is closed. */
+  /** Called when the reader stops early. Closes the connection, because the rest of the answer would only be discarded. */
   return(): Promise<Piece> {
     this.#unread = []
-    this.#cut(new Error('the reader left'))
+    this.#cut(new Error('the reader stopped early'))
     return Promise.resolve(END)
   }
 

@@ -15,7 +15,7 @@ function allows(
 }
 
 describe('an entry of the allow-list', () => {
-  it('opens an address on every port, or on one', () => {
+  it('allows an address on every port, or on one', () => {
     expect(allows('127.0.0.1', '127.0.0.1', { port: 9000 })).toBe(true)
     expect(allows('127.0.0.1:9000', '127.0.0.1', { port: 9000 })).toBe(true)
     expect(allows('127.0.0.1:9000', '127.0.0.1', { port: 9001 })).toBe(false)
@@ -25,13 +25,13 @@ describe('an entry of the allow-list', () => {
     expect(allows('[::1]:9000', '0:0:0:0:0:0:0:1', { port: 9000 })).toBe(true)
   })
 
-  it('opens a range', () => {
+  it('allows a range', () => {
     expect(allows('10.1.0.0/16', '10.1.255.1')).toBe(true)
     expect(allows('10.1.0.0/16', '10.2.0.1')).toBe(false)
     expect(allows('fd00:1::/32', 'fd00:1::9')).toBe(true)
   })
 
-  it('opens a name, and no subdomain or similar name', () => {
+  it('allows a name, and no subdomain or similar name', () => {
     expect(allows('CRM.internal.', '10.0.0.1', { host: 'crm.internal' })).toBe(true)
     expect(allows('crm.internal:8080', '10.0.0.1', { host: 'crm.internal', port: 80 })).toBe(false)
     expect(allows('crm.internal', '10.0.0.1', { host: 'a.crm.internal' })).toBe(false)
@@ -56,7 +56,7 @@ describe('an entry of the allow-list', () => {
     ['169.254.169.254', 'has the kind "metadata", which is never allowed'],
     ['0.0.0.0', 'has the kind "unspecified"'],
     ['[::ffff:127.0.0.1]:80', 'has the kind "translated"'],
-  ])('%j is reported: %s', (text, problem) => {
+  ])('%j is refused: %s', (text, problem) => {
     expect(parseAllowEntry(text)).toEqual({ ok: false, problem: expect.stringContaining(problem) })
   })
 

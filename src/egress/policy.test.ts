@@ -15,7 +15,7 @@ describe('findRefusal', () => {
     expect(judge('not an address', 443)).toBe('the resolver returned something that is not an address')
   })
 
-  it('a range opens neither metadata services nor unspecified or multicast addresses', () => {
+  it('a range allows neither metadata services nor unspecified or multicast addresses', () => {
     const allow = ['169.254.0.0/16', '0.0.0.0/1', '128.0.0.0/1', '::/1', '8000::/1', 'name.example']
     for (const address of [
       '169.254.169.254',
@@ -30,7 +30,7 @@ describe('findRefusal', () => {
     expect(judge('169.254.1.1', 80, { allow })).toBeUndefined()
   })
 
-  it('rule 33: our own listeners are refused on every address of this machine, also with an allow-list', () => {
+  it('rule 33: our own listeners are refused on every address of this machine, even with an allow-list', () => {
     const own = Object.values(networkInterfaces()).flatMap((parts) =>
       (parts ?? []).map(({ address }) => address),
     )

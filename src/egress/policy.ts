@@ -17,8 +17,8 @@ import {
 } from './addresses.ts'
 
 /**
- * The egress policy: which addresses and ports requests may reach (rule 33, OWP-80), and the operator's allow-list. The
- * guarded fetch checks every request with it, and the config reads the allow-list with it.
+ * The egress policy: the addresses and ports that requests may reach (rule 33, OWP-80), and the operator's allow-list. The
+ * guarded fetch checks every request with it, and the config parses the allow-list with it.
  * A target is refused if any of its addresses is refused, because a connection may go to any of them.
  */
 
@@ -42,7 +42,7 @@ export function targetOf(url: URL): Target {
   }
 }
 
-/** Throws or rejects if the target is refused. Answers at once for an address, which needs no resolver. */
+/** Throws or rejects if the target is refused. Synchronous for a literal address, which needs no resolver. */
 export function checkTarget(url: URL, rules: EgressRules): MaybePromise<CheckedTarget> {
   const target = targetOf(url)
   const host = withoutBrackets(url.hostname)
@@ -87,7 +87,7 @@ export function findRefusal(address: string, target: Target, rules: EgressRules)
   return refusal
 }
 
-/** The part of the check that depends on nothing but the rules, which never change. */
+/** The part of the check that depends only on the rules, which never change. */
 function refusalByRules(address: string, target: Target, rules: EgressRules): string | undefined {
   const parsed = parseAddress(address)
   if (parsed === undefined) return 'the resolver returned something that is not an address'
@@ -104,7 +104,7 @@ function howToAllow({ host, port }: Target): string {
   return `. To allow it, write in the config: egress: { allow: ['${written}:${port}'] }`
 }
 
-/** Any address of this machine counts, because a listener on one address may also answer on others, by a wildcard or forwarding. */
+/** Compares with every address of this machine, because a wildcard or port forwarding can make a listener answer on others. */
 function isOwnListener(text: string, port: number, listener: Listener): boolean {
   const address = port === listener.port ? parseAddress(text) : undefined
   if (address === undefined) return false
@@ -117,7 +117,7 @@ function isOwnListener(text: string, port: number, listener: Listener): boolean 
   return [...own, ...(bound === undefined ? [] : [bound])].some((other) => isSameAddress(other, address))
 }
 
-/** Ports of other protocols, which an HTTP request could be abused to speak: the list of the Fetch standard. */
+/** Ports of other protocols, which a crafted HTTP request could imitate: the Fetch standard's list of bad ports. */
 const BLOCKED_PORTS: ReadonlySet<number> = new Set([
   0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
   109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
@@ -125,7 +125,7 @@ const BLOCKED_PORTS: ReadonlySet<number> = new Set([
   3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10_080,
 ])
 
-/** A refusal by policy. The caller is not shown which addresses were found. */
+/** A refusal by policy. The addresses that were found are only in the text for developers. */
 export function denied(developerMessage: string): ToolError {
   return fault('egress_denied', 'The tool tried to reach an address that this server does not allow.', {
     developerMessage,
@@ -147,7 +147,7 @@ export function upstreamFailed(failure: UpstreamFailure): ToolError {
   return fault('upstream_failed', message, failure)
 }
 
-/** The error if no connection was made, so that nothing was sent. */
+/** The error if no connection was made, so nothing was sent. */
 export class NotConnected extends Error {
   override readonly name = 'NotConnected'
 
@@ -156,7 +156,7 @@ export class NotConnected extends Error {
   }
 }
 
-/** The code of a system error, or its class; never a text that could contain data. */
+/** The code of a system error or the name of its class. Error texts are left out, because they could contain data. */
 function errorCodeOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown reason'
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name
@@ -164,7 +164,7 @@ function errorCodeOf(error: unknown): string {
 
 interface FailureFacts {
   readonly caller: AbortSignal
-  /** Whether the time limit of the exchange is over. */
+  /** True once the time limit of the exchange has passed. */
   readonly hasPassed: boolean
   /** False once an upstream may have processed a request of this exchange (rule 9). */
   readonly isFirst: boolean

@@ -215,7 +215,7 @@ describe('collet import --from', () => {
     expect(stderr).toContain(`gone was not added: There is no program ${path('nothing')}. Install it`)
     expect(stderr).toMatch(/old was not added: .*HTTP\+SSE transport of 2024/)
     expect(stderr).toContain(`lost was not added: its folder ${path('nowhere')} does not exist.`)
-    expect(stderr).toMatch(/silent was not added: .*within 5 s .*last words: proxy .*--timeout SECONDS/)
+    expect(stderr).toMatch(/silent was not added: .*within 5 s .*last output: proxy .*--timeout SECONDS/)
     expect(stderr).toContain('Good is added, 1 tool.')
     expect(stderr).toContain('run "collet import --from list.json" again')
     expect(await stored()).toMatchObject([{ key: 'Good', options: { connectTimeoutMs: 5000 } }])
@@ -235,7 +235,7 @@ describe('collet import --from', () => {
     const { stderr } = await run(['--from', 'list.json', '--yes']).finally(() => shut.close())
     expect(stderr).toMatch(/shut was not added: .*Write a token that may list tools into its headers\./)
     const liar = stderr.split('\n').find((line) => line.includes('liar was not added')) ?? ''
-    expect(liar).toContain('last words')
+    expect(liar).toContain('last output')
     expect(liar).not.toMatch(/Install|--timeout|Write a token/)
   })
 

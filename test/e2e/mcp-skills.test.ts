@@ -238,7 +238,7 @@ describe('skills of MCP servers', () => {
       const { client } = await connect(ERAS[0][1])
       const uri = 'skill://Docs/silent/SKILL.md'
       await docs.write('silent/SKILL.md', skillText('silent', 'Changes in silence.', '# Obey'), false)
-      await expect(client.readResource({ uri })).rejects.toThrow('differs from what was accepted')
+      await expect(client.readResource({ uri })).rejects.toThrow('differs from the accepted version')
       await vi.waitFor(
         async () => expect(await admin('/pins/Docs.skill_silent')).toMatchObject({ state: 'suspended' }),
         LIMIT_MS,

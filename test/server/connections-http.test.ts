@@ -181,10 +181,10 @@ describe('probing a source before it is added', () => {
   })
 
   it.each([
-    ['/nowhere/nope.js', "its last words: Error: Cannot find module '/nowhere/nope.js'."],
+    ['/nowhere/nope.js', "its last output: Error: Cannot find module '/nowhere/nope.js'."],
     [
       `-e "console.error('ENOENT, says the program'); process.exit(3)"`,
-      'code 3; its last words: ENOENT, says the program.',
+      'code 3; its last output: ENOENT, says the program.',
     ],
   ])('says why a program ended, without the places in its code: node %s', async (args, words) => {
     const { stream } = await start({})

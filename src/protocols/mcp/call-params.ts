@@ -10,8 +10,8 @@ import type { ServedTool } from './tool-tables.ts'
 import { META, type WireError } from './wire.ts'
 
 /*
- * Reads the params of the methods whose requests are durable calls: what is called with which input, the idempotency key, and
- * the answers to questions. `tool-calls.ts` runs what is read here.
+ * Reads the params of the methods whose requests are durable calls: the tool or entry, its input, the idempotency key, and the
+ * answers to questions. `tool-calls.ts` runs these calls.
  * Invariant: `_meta` is never input (MCP-06), and a JSON-RPC id is never a key (rule 4).
  */
 
@@ -23,19 +23,19 @@ export interface ToolCallRequest extends ResolvedCall {
   readonly requestState: string | undefined
   /** The client asks for a task (MCP-125). */
   readonly asksTask: boolean
-  /** Bytes of the result that the caller takes at once; 0 = all (MCP-181). */
+  /** How many bytes of the result the caller wants at once; 0 = all (MCP-181). */
   readonly modelBytes: number | undefined
 }
 
 type ReadCall =
   | { readonly ok: true; readonly call: ToolCallRequest }
-  /** `key` of the request, if it is valid. */
+  /** The idempotency key of the request, if it is valid. */
   | { readonly ok: false; readonly error: WireError; readonly key: string | undefined }
 
-/** A method whose requests are durable calls: what its params name, and which tool or entry that is. */
+/** A method whose requests are durable calls. It finds the tool or entry that the params name. */
 export interface CallMethod {
   readonly noun: CallNoun
-  /** Returns a text if the params are invalid. */
+  /** Returns an error text if the params are invalid. */
   resolve(params: JsonObject, catalog: Catalog): ResolvedCall | string
 }
 
@@ -43,11 +43,11 @@ interface ResolvedCall {
   /** As the client wrote it. */
   readonly name: string
   readonly input: JsonObject
-  /** `undefined` if the principal has nothing of this name. */
+  /** `undefined` if the principal can see nothing of this name. */
   readonly served: ServedTool | undefined
 }
 
-/** MCP-60. */
+/** Reads the name and arguments of a tool call (MCP-60). */
 export function resolveToolCall(
   { name, arguments: input = {} }: JsonObject,
   find: (name: string) => ServedTool | undefined,

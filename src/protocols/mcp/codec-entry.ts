@@ -5,23 +5,23 @@ import { innerUri } from './codec-tool.ts'
 import { type Revision, TRAITS } from './wire.ts'
 
 /*
- * Writes the value of a call of an entry (a prompt, a resource, a skill …) as the members of a result.
+ * Converts the value of a call of an entry (a prompt, a resource, a skill …) to the members of an MCP result.
  * `reply.ts` uses it.
- * Invariant: what was asked for under an address that names its source keeps that address (MCP-146, MCP-202).
+ * Invariant: the result contains the address that the client asked for, not the one at the source (MCP-146, MCP-202).
  */
 
-/** What a method calls; the errors of a request name it. */
+/** The kind of item that a method calls, as error texts name it. */
 export type CallNoun = 'tool' | 'prompt' | 'resource' | 'completion' | 'skill' | 'folder'
 
 interface EntryTarget {
   readonly noun: CallNoun
   readonly revision: Revision
-  /** As the client wrote it: the address, for what has one. */
+  /** The name or address as the client wrote it. */
   readonly name: string
   readonly tool: Tool | undefined
 }
 
-/** What is read says how long it may be cached in the newest revision, and not before it (MCP-116). */
+/** Only the newest revision says how long a resource may be cached (MCP-116). */
 export function entryMembers(valueJson: string, target: EntryTarget): string {
   const { noun, revision } = target
   if (noun === 'prompt' || noun === 'completion') return valueJson.slice(1, -1)
@@ -30,7 +30,7 @@ export function entryMembers(valueJson: string, target: EntryTarget): string {
   return JSON.stringify(TRAITS[revision].hasResultType ? { ...rest, ttlMs, cacheScope } : rest).slice(1, -1)
 }
 
-/** Callers of native names ask for the address that the skill has at its server, and get that. */
+/** Callers that use native names ask for a skill's address at its own server, and get that address back. */
 function withOuterSkill(members: JsonObject, { name, tool }: EntryTarget): JsonObject {
   const { skill } = members
   if (!isJsonObject(skill) || skill.uri === name || tool === undefined) return members

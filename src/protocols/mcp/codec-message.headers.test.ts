@@ -16,7 +16,7 @@ describe('headers of the newest revision', () => {
   })
 
   it.each(['=?base64?SGVsbG8?=', '=?base64?SGVs!!!bG8=?=', '=?base64?/w==?='])(
-    'MCP-35: %s is no text',
+    'MCP-35: %s cannot be decoded',
     (value) => {
       expect(decodeHeaderValue(value)).toBeUndefined()
     },
@@ -29,7 +29,7 @@ describe('headers of the newest revision', () => {
     },
   )
 
-  it('MCP/T-9: later dates count as new, other texts do not', () => {
+  it('MCP/T-9: later dates count as new versions, other texts do not', () => {
     expect(['2026-07-28', '2099-01-01'].every(isNewVersionHeader)).toBe(true)
     expect(['2025-11-25', 'v999', '2026-07-28x', '', undefined].some(isNewVersionHeader)).toBe(false)
   })

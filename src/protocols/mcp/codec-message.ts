@@ -89,7 +89,7 @@ export function checkStandardHeaders(
 export interface RequestMeta {
   readonly version: string
   readonly capabilities: ClientCapabilities
-  /** From this level on the client wants log messages of the request (MCP-87). */
+  /** Minimum level of the log messages that the client wants for this request (MCP-87). */
   readonly logLevel: MessageLevel | undefined
 }
 
@@ -102,7 +102,7 @@ export function isMessageLevel(value: JsonValue | undefined): value is MessageLe
   return MESSAGE_LEVELS.some((level) => level === value)
 }
 
-/** Reads `params._meta`; `none` if it names no version, of whatever type (MCP §1.1, row 9). */
+/** Reads `params._meta`. `none` only if the version is absent; a version of the wrong type is `bad` (MCP §1.1, row 9). */
 export function readMeta(params: JsonValue | undefined): ReadMeta {
   const meta = metaOf(params)
   if (!Object.hasOwn(meta, META.protocolVersion)) return { kind: 'none' }
@@ -131,13 +131,13 @@ function isClientInfo(info: JsonValue): boolean {
   return isJsonObject(info) && typeof info.name === 'string' && typeof info.version === 'string'
 }
 
-/** The header names the newest revision, the body has no metadata (MCP row 8). */
+/** Error for a request whose header names the newest revision and whose body has no metadata (MCP row 8). */
 export const META_MISSING: WireError = {
   code: JSON_RPC_CODES.badParams,
   message: `params._meta must have ${META.protocolVersion} and ${META.clientCapabilities}. Served this way: ${NEW_REVISION}; with initialize: ${LEGACY_REVISIONS.join(', ')}.`,
 }
 
-/** Lists only what works without a session; the text names the other revisions (MCP/T-8, MCP-34). */
+/** `supported` lists only the revision without sessions; the text names the others (MCP/T-8, MCP-34). */
 export function unsupportedVersion(requested: string): WireError {
   return {
     code: MCP_CODES.unsupportedVersion,
@@ -230,7 +230,7 @@ export function errorAnswer(
 
 export const NO_ANSWER: Answer = { status: 200, headers: NO_HEADERS, json: undefined }
 
-/** Without a readable id the error has none, not null (MCP-04, MCP/T-7). */
+/** The error for a request without a valid id has no `id`; it is not null (MCP-04, MCP/T-7). */
 function encodeError(id: JsonRpcId | undefined, error: WireError): string {
   const shown = id === undefined ? '' : `"id":${JSON.stringify(id)},`
   return `{"jsonrpc":"2.0",${shown}"error":${JSON.stringify(error)}}`
@@ -244,14 +244,14 @@ export function encodeRequest(id: JsonRpcId, method: string, params: JsonObject)
   return JSON.stringify({ jsonrpc: '2.0', id, method, params })
 }
 
-/** One message per event; JSON contains no line ends (MCP-16). */
+/** One message per event; JSON contains no line breaks (MCP-16). */
 export function encodeEvent(json: string): string {
   return `event: message\ndata: ${json}\n\n`
 }
 
 type DecodedMessage =
   | { readonly ok: true; readonly message: Message }
-  /** `id` of the request, if it is a valid one. */
+  /** The id of the request, if it is valid. */
   | { readonly ok: false; readonly id: JsonRpcId | undefined; readonly error: WireError }
 
 /** Reads one JSON-RPC 2.0 message; batches are refused (MCP row 7, MCP-01, MCP-02, MCP/T-6). */

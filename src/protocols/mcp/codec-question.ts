@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 import { type ClientCapabilities, META, type Revision, TRAITS } from './wire.ts'
 
 /*
- * Translates questions of a running tool (forms, pages, sampling, roots) to the wire of each revision and back.
+ * Translates questions of a running tool (forms, pages, sampling, roots) to the wire format of each revision and back.
  * `questions.ts` keeps them in the store; the modules of the revisions send them.
  * Invariant: a form asks for no secret and contains no link (MCP-76).
  */
@@ -12,7 +12,7 @@ const SCALARS: ReadonlySet<JsonValue | undefined> = new Set(['string', 'number',
 const SECRET = /pass(?:word|phrase)|secret|api[-_ ]?key|token|credential/i
 const LINK = /https?:\/\//i
 
-/** The problem of a form, or `undefined`. A tool asks for secrets and opens links with a page instead (MCP-76). */
+/** The problem with a form, or `undefined`. For secrets and links a tool must use a page instead (MCP-76). */
 export function findFormProblem(message: string, schema: JsonObject): string | undefined {
   if (LINK.test(message)) return 'its text has a link; ask with a page instead'
   if (schema.type !== 'object' || !isJsonObject(schema.properties)) return 'its schema is not a flat object'
@@ -34,7 +34,7 @@ interface WireQuestion {
   readonly params: JsonObject
 }
 
-/** A question and the key that its answer has. */
+/** A question and the key under which its answer arrives. */
 export type KeyedQuestion = Elicitation & { readonly key: string }
 
 export function mayAsk(question: Elicitation, capabilities: ClientCapabilities): boolean {
@@ -121,7 +121,7 @@ export function questionToJson(question: KeyedQuestion): JsonObject {
   return { ...question }
 }
 
-/** Reads a stored question; `undefined` for one that another version wrote. */
+/** Reads a stored question; `undefined` if another version wrote it in a form that this one does not know. */
 export function questionFromJson(json: JsonObject): KeyedQuestion | undefined {
   const { mode, key, message, schema, url, id, params } = json
   const trust = json.untrusted === true ? ({ untrusted: true } as const) : {}

@@ -1,7 +1,7 @@
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 
 /*
- * Skills as the extension of MCP (SEP-2640) writes them: which entries are valid, and the addresses of skills and their files.
+ * Skills in the format of the MCP extension (SEP-2640): checks their entries, and converts the addresses of skills and files.
  * The feature that serves skills and our own MCP client use it.
  * Invariant: a file belongs to a skill only if its address is inside the skill's folder, however its name is percent-encoded.
  */
@@ -29,7 +29,7 @@ export function hasSkills({ extensions }: JsonObject): boolean {
   return isJsonObject(extensions) && isJsonObject(extensions[SKILLS_EXTENSION])
 }
 
-/** What is wrong with an entry of `skills/list`; `undefined` if clients accept it (MCP-200). */
+/** The problem with an entry of `skills/list`; `undefined` if clients accept it (MCP-200). */
 export function skillProblem({ uri, frontmatter, resources }: JsonObject): string | undefined {
   const root = typeof uri === 'string' ? skillRoot(uri) : undefined
   if (root === undefined) return 'its uri is not the address of a SKILL.md in a folder'
@@ -119,8 +119,9 @@ function decoded(segment: string): string {
 const OTHER_SCHEME = /^([a-z][a-z0-9+.-]*):\/\//i
 
 /**
- * Skills of different servers may have the same address, so ours begins with the source: `skill://Docs/pdf/SKILL.md` for
- * `skill://pdf/SKILL.md`. The folder keeps its name, as the extension requires; another scheme becomes the first folder.
+ * Skills of different servers may have the same address, so the address that clients see begins with the source:
+ * `skill://Docs/pdf/SKILL.md` for `skill://pdf/SKILL.md`. The folder keeps its name, as the extension requires; another scheme
+ * becomes the first folder.
  */
 export function outerSkillUri(toolkit: string, uri: string): string {
   const rest = uri.startsWith(SKILL_SCHEME)
@@ -129,14 +130,14 @@ export function outerSkillUri(toolkit: string, uri: string): string {
   return `${SKILL_SCHEME}${toolkit}/${rest}`
 }
 
-/** The address at the server for one that we gave out. */
+/** Reverses `outerSkillUri`: the address at the source. */
 export function innerSkillUri(uri: string): string {
   const rest = uri.slice(uri.indexOf('/', SKILL_SCHEME.length) + 1)
   const [, scheme, path] = /^([a-z][a-z0-9+.-]*)%3A\/(.*)$/is.exec(rest) ?? []
   return scheme === undefined ? `${SKILL_SCHEME}${rest}` : `${scheme}://${path}`
 }
 
-/** An entry under the address that we serve it at. */
+/** A skill's entry with the addresses that clients see. */
 export function outerSkill(toolkit: string, skill: JsonObject): JsonObject {
   const { uri, resources } = skill
   const outer = (address: JsonValue | undefined) =>

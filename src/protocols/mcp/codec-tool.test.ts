@@ -5,13 +5,13 @@ import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { toInputSchema, toOutputSchema } from './codec-tool.ts'
 import { LEGACY_REVISIONS, NEW_REVISION } from './wire.ts'
 
-/** Draft 2020-12 says nothing of undeclared keywords; neither do we. */
+/** Not strict, because draft 2020-12 allows unknown keywords. */
 function accepts(schema: JsonObject, value: JsonValue): boolean {
   return new Ajv2020({ strict: false }).validate(schema, value)
 }
 
 describe('schemas per revision', () => {
-  it('MCP-51: no parameters are an object without members, and a root without a type is an object', () => {
+  it('MCP-51: a tool without parameters takes an empty object, and a root without a type becomes an object', () => {
     for (const revision of [...LEGACY_REVISIONS, NEW_REVISION] as const) {
       expect(toInputSchema({}, revision)).toEqual({
         type: 'object',
@@ -33,7 +33,7 @@ describe('schemas per revision', () => {
     expect(toInputSchema(schema, NEW_REVISION)).toBe(schema)
   })
 
-  it('MCP-53, MCP-54: a schema that is not of an object is wrapped with its references, and its dialect stays at the root', () => {
+  it('MCP-53, MCP-54: a schema of another type than object is wrapped with its references, and its dialect stays at the root', () => {
     const tree: JsonObject = {
       $schema: 'https://json-schema.org/draft/2020-12/schema',
       type: 'array',

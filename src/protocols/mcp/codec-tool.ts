@@ -8,7 +8,7 @@ import { HEADERS, META, type Revision, TRAITS } from './wire.ts'
 /*
  * Writes tools for `tools/list` in each revision, and checks the headers that repeat annotated parameters.
  * The tool list, `tools/call` and the operator's view of a tool use it.
- * Invariant: schemas go out as they were written, except where a revision cannot express them.
+ * Invariant: clients get schemas as they were written, except where a revision cannot express them.
  */
 
 /** One entry of `tools/list` (MCP-50 to MCP-56). */
@@ -36,7 +36,7 @@ export function toWireTool(tool: Tool, name: string, revision: Revision, hasNati
   }
 }
 
-/** `_meta` of the server behind a tool; the address of its page is the one that we serve (MCP-146). */
+/** `_meta` from the server behind a tool, with the address at which we serve its page (MCP-146). */
 function passedOnMeta({ passedOn, parts }: Tool, hasNativeNames: boolean): JsonObject | undefined {
   const meta = isJsonObject(passedOn?._meta) ? passedOn._meta : undefined
   const ui = isJsonObject(meta?.ui) ? meta.ui : undefined
@@ -47,12 +47,12 @@ function passedOnMeta({ passedOn, parts }: Tool, hasNativeNames: boolean): JsonO
 
 const UI = 'ui://'
 
-/** Pages of different servers may have the same address, so ours begins with the source: `ui://Maps/x` for `ui://x`. */
+/** Pages of different servers may have the same address, so clients see one that begins with the source: `ui://Maps/x` for `ui://x`. */
 export function outerUri(toolkit: string, uri: string): string {
   return uri.startsWith(UI) ? `${UI}${toolkit}/${uri.slice(UI.length)}` : uri
 }
 
-/** The address at the server for one that we gave out; the source is `undefined` if the address does not name one. */
+/** Reverses `outerUri`: the source and the address there. The source is `undefined` if the address does not name one. */
 export function innerUri(uri: string): { readonly toolkit: string | undefined; readonly uri: string } {
   const slash = uri.indexOf('/', UI.length)
   if (!uri.startsWith(UI) || slash === -1) return { toolkit: undefined, uri }
@@ -67,7 +67,7 @@ export function outputOf({ outputSchema, authored }: Tool): JsonObject | undefin
   return authored?.output ?? outputSchema
 }
 
-/** Own tools and those of MCP servers may ask for headers, in a revision that has them (MCP-48). */
+/** Keeps header annotations only for own tools and tools of MCP servers, in revisions that have such headers (MCP-48). */
 function inputOf(tool: Tool, revision: Revision): JsonObject {
   const schema = tool.authored?.input ?? tool.inputSchema
   const isAnnotated = JSON.stringify(schema).includes('x-mcp-header')
@@ -169,7 +169,7 @@ const ANNOTATION = 'x-mcp-header'
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const TYPES = ['string', 'integer', 'boolean'] as const
 
-/** Annotated parameters reachable through `properties` alone; none if clients would drop the tool for them (MCP/T-20). */
+/** Annotated parameters reachable through `properties` alone; none if two have the same header, for which clients would drop the tool (MCP/T-20). */
 function headerParameters(schema: JsonObject): readonly HeaderParameter[] {
   const found: HeaderParameter[] = []
   const collect = (inner: JsonObject, path: readonly string[]): void => {
@@ -188,7 +188,7 @@ function headerParameters(schema: JsonObject): readonly HeaderParameter[] {
   return new Set(names).size === names.length ? found : []
 }
 
-/** Removes the annotations of imported tools, and invalid ones. */
+/** For revisions without these headers, for tools of other sources, and for invalid annotations. */
 function withoutHeaderAnnotations(schema: JsonObject): JsonObject {
   return mapSchema(schema, ({ [ANNOTATION]: _removed, ...rest }) => rest)
 }

@@ -33,9 +33,9 @@ export interface McpOptions {
   /** How clients find tools, unless their toolset says otherwise. */
   readonly discovery?: Discovery | undefined
   readonly favourites?: readonly string[] | undefined
-  /** A call of a client that takes tasks becomes one after this time (MCP-121). */
+  /** A call becomes a task after this time if its client supports tasks (MCP-121). */
   readonly taskAfterMs?: number | undefined
-  /** Descriptions and schemas of lists are shortened for models (MCP-184). */
+  /** Shortens the descriptions and schemas in lists, to save tokens (MCP-184). */
   readonly compact?: boolean | undefined
   /** Bytes of a result that a model gets at once; 0 or absent = all (MCP-180). */
   readonly modelBytes?: number | undefined
@@ -53,7 +53,7 @@ export interface McpServices {
   readonly log: Logger
   /** Without it every tool is listed. */
   readonly search: ToolSearch | undefined
-  /** Keyed signature: shows that a client returns a value exactly as we sent it (MCP-72). */
+  /** A keyed signature, which shows that a client returns a value exactly as the server sent it (MCP-72). */
   readonly sign: (text: string) => string
   /** Absent if no telemetry is exported. */
   readonly operations?: OperationLog | undefined
@@ -92,9 +92,9 @@ export interface McpExchange {
   readonly revision: Revision
   readonly capabilities: ClientCapabilities
   readonly channel: Channel
-  /** From this level on the client gets log messages: of the request, or of its session (MCP-87). */
+  /** Minimum level of log messages for the client, set by the request or by its session (MCP-87). */
   readonly logLevel: MessageLevel | undefined
-  /** Present in revisions with sessions: where subscriptions of the session are kept, and whether it has a stream here. */
+  /** The session, in revisions that have sessions. `hasStream`: its event stream is open in this process. */
   readonly session?: { readonly id: string; readonly hasStream: boolean } | undefined
   /** Sets the level of the session, in revisions with sessions. */
   setLogLevel?(level: MessageLevel): Promise<void>
@@ -107,7 +107,7 @@ export interface McpExchange {
   readonly trace?: TraceContext | undefined
   /** Set where a disconnect cancels the call: the newest revision over HTTP (MCP-83). */
   readonly leaving: CallerDeparture | undefined
-  /** Takes the tool, prompt or resource that the request names, if its caller may see it; set if telemetry is exported. */
+  /** Called with the tool, prompt or resource that the request names, if the caller may see it. Set if telemetry is exported. */
   onFound?: ((target: FoundTarget) => void) | undefined
   /** The tool was named in the arguments of `call_tool`, whose schema asks for no headers. */
   readonly isNamedInArguments?: true
@@ -132,8 +132,8 @@ export interface McpFeature {
 export interface Channel {
   /** False if the client accepts only the answer. */
   readonly canSend: boolean
-  /** `news` may be dropped for a slow reader, a `question` never is. */
-  send(json: string, what: 'news' | 'question'): void
+  /** A `notification` may be dropped for a slow reader, a `question` never is. */
+  send(json: string, what: 'notification' | 'question'): void
 }
 
 const PER_SECOND = 10
@@ -161,7 +161,7 @@ export class ProgressGate {
       ...(total === undefined || !Number.isFinite(total) ? {} : { total }),
       ...(message === undefined ? {} : { message }),
     }
-    this.#channel.send(encodeNotification('notifications/progress', params), 'news')
+    this.#channel.send(encodeNotification('notifications/progress', params), 'notification')
   }
 
   end(): void {

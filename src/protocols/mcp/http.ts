@@ -36,8 +36,8 @@ import {
 
 /*
  * MCP over Streamable HTTP: reads a POST, finds its revision, runs the method and answers with JSON or a stream.
- * `protocol.ts` serves it; `revision-2025/http.ts` handles the messages of revisions with sessions.
- * Invariant: the body decides the revision, headers only repeat it (MCP §1.1); every refusal is a JSON-RPC error.
+ * `protocol.ts` opens it; `revision-2025/http.ts` handles the messages of revisions with sessions.
+ * Invariant: the body decides the revision, and headers only repeat it (MCP §1.1); every refusal is a JSON-RPC error.
  */
 
 export interface PostedMessage<Kind extends Message = Message> {
@@ -47,12 +47,12 @@ export interface PostedMessage<Kind extends Message = Message> {
   readonly version: string | undefined
 }
 
-/** The revisions with sessions, as this module uses them. */
+/** The handler of the revisions with sessions. */
 export interface SessionRevisions {
   /** `GET` and `DELETE` exist in these revisions only (MCP row 2, MCP-24 to MCP-26). */
   routes(path: string): readonly HttpRoute[]
   answer(posted: PostedMessage<RequestMessage>, accepted: Accepted): Promise<HttpReply>
-  /** Takes a notification, or the response to a question of ours. */
+  /** Takes a notification, or the client's response to a question from this server. */
   accept(posted: PostedMessage<Exclude<Message, RequestMessage>>): Promise<HttpReply>
   close(): void
 }
@@ -60,7 +60,7 @@ export interface SessionRevisions {
 /** Closing ends the open streams, so that clients do not wait for a stopped server (MCP-49). */
 export function serveMcp(methods: Methods, sessions: SessionRevisions): Required<ServedProtocol> {
   return {
-    // The path below serves one toolset; the server applies it to the caller.
+    // With `:toolset` in the path the server limits the caller to that toolset.
     routes: [MCP_PATH, `${MCP_PATH}/:toolset`].flatMap((path): HttpRoute[] => [
       {
         method: 'POST',
@@ -98,13 +98,13 @@ function handlePost(
   const version = headerOf(request.headers, HEADERS.version)
   const isNew = isNewVersionHeader(version)
   if (message.kind === 'notification') {
-    // No notification travels over HTTP in the newest revision (MCP row 15).
+    // In the newest revision clients send no notifications over HTTP (MCP row 15).
     if (isNew || readMeta(message.params).kind !== 'none') return ACCEPTED
     return sessions.accept({ request, message, version })
   }
   if (message.kind === 'response') {
     if (!isNew) return sessions.accept({ request, message, version })
-    const text = 'This revision has no responses of clients.'
+    const text = 'In this revision clients do not send responses.'
     return refusal({ code: JSON_RPC_CODES.badRequest, message: text })
   }
   const accepted = readAccept(request.headers)
@@ -148,7 +148,7 @@ function answerStateless(
   return channel.reply(runMethod(methods, message, exchange))
 }
 
-/** A trace in `_meta` takes precedence over that of the HTTP request: it is the one of the MCP client. */
+/** A trace in `_meta` takes precedence over that of the HTTP request, because the MCP client itself sent it. */
 export function exchangeOf(request: HttpRequest, { id, params }: RequestMessage) {
   request.continueTrace?.(metaOf(params))
   const { principal, headers, traceId, traceparent, traceExtras, trace } = request
@@ -189,7 +189,7 @@ export function refusal(error: WireError, id?: RequestMessage['id'], status = 40
 
 const UNSUPPORTED_TYPE = 415
 
-/** Renders what failed before a message was read, as JSON-RPC without an id (MCP rows 1 and 3 to 6, MCP-04). */
+/** Renders an error that occurred before the message was read, as JSON-RPC without an id (MCP rows 1 and 3 to 6, MCP-04). */
 export const refuseMessage: HttpRoute['refuse'] = ({ headers, method }, error, suggested) => {
   const isTyped = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase() === JSON_TYPE
   const isUnread = suggested === 400 && error.code === 'request_invalid'
@@ -209,7 +209,7 @@ export const refuseMessage: HttpRoute['refuse'] = ({ headers, method }, error, s
   )
 }
 
-/** Codes of our own are the HTTP status (MCP §1.5). */
+/** Where JSON-RPC has no code, the HTTP status is used (MCP §1.5). */
 function codeOf(status: number, code: string): number {
   if (code === 'internal') return JSON_RPC_CODES.internal
   if (status === 400) return JSON_RPC_CODES.unreadable
@@ -240,11 +240,11 @@ export function readAccept({ accept }: RequestHeaders): Accepted {
 const CHECK_MS = 1_000
 
 interface WaitingReply {
-  /** Begins a stream, so that something can be sent. */
+  /** Begins a stream, so that a keep-alive can be sent. */
   stream(): void
 }
 
-/** A node of the list of waiting replies; a node outside of the list links to itself. */
+/** A node of the linked list of waiting replies. A node that is not in the list links to itself. */
 class WaitingNode {
   readonly reply: WaitingReply | undefined
   readonly sinceMs: number
@@ -273,8 +273,8 @@ class WaitingNode {
 
 /**
  * Replies that wait for their answer, oldest first; a reply that waits too long begins to stream (MCP-15).
- * A linked list instead of a `Map`: V8 rebuilds a map whose entries come and go, and the old tables keep
- * references to their entries, so that nearly every request would survive until a full collection.
+ * This is a linked list and not a `Map`, because V8 rebuilds a map whose entries come and go, and the old tables keep
+ * references to their entries. Nearly every request would survive until a full garbage collection.
  */
 export class StreamUpgrade {
   readonly #maxWaitMs: number
@@ -286,7 +286,7 @@ export class StreamUpgrade {
     this.#maxWaitMs = maxWaitMs
   }
 
-  /** The caller removes the node when its reply needs to wait no more. */
+  /** The caller removes the node when its reply no longer waits. */
   add(reply: WaitingReply): WaitingNode {
     const node = new WaitingNode(reply, performance.now())
     node.insertBefore(this.#ends)
@@ -314,7 +314,7 @@ const KEEP_ALIVE = ':\n\n'
 /** One timer for all replies that wait costs less than one for each. */
 const WAITING = new StreamUpgrade(QUIET_MS)
 
-/** MCP-16. */
+/** Headers of an event stream (MCP-16). */
 export const STREAM_HEADERS: Readonly<Record<string, string>> = {
   'content-type': STREAM_TYPE,
   'cache-control': 'no-cache, no-transform',
@@ -336,19 +336,19 @@ export class HttpChannel implements Channel {
     return this.#accepted.stream
   }
 
-  send(json: string, what: 'news' | 'question'): void {
+  send(json: string, what: 'notification' | 'question'): void {
     if (!this.canSend) return
-    this.#queue().add(encodeEvent(json), what === 'news')
+    this.#queue().add(encodeEvent(json), what === 'notification')
     this.stream()
   }
 
-  /** Answers with a stream from now on. */
+  /** Makes the answer a stream, if it is not one already. */
   stream(): void {
     this.#mustStream = true
     this.#beginStream?.()
   }
 
-  /** Refusals by status are known before a stream begins. */
+  /** The reply, once the answer is known or a stream begins. Refusals with a status are known before any stream. */
   reply(answer: Promise<Answer>): Promise<HttpReply> {
     const node = this.canSend ? WAITING.add(this) : undefined
     return new Promise((resolve, reject) => {
@@ -370,7 +370,7 @@ export class HttpChannel implements Channel {
     })
   }
 
-  /** Created on first use: most calls are answered with one JSON body. */
+  /** Created on first use, because most calls are answered with one JSON body. */
   #queue(): FrameQueue {
     this.#frames ??= new FrameQueue(0)
     return this.#frames

@@ -4,37 +4,37 @@ import type { CatalogChanges } from '#kernel/tool/catalog-changes'
 
 /*
  * The lists whose changes clients are notified of, and the kinds of entries in each (MCP-46, MCP-135).
- * The streams of both eras and stdio use it.
+ * `streams.ts` and `stdio.ts` use it.
  * Invariant: a client is notified only of lists in which an entry that it may see has changed.
  */
 
 interface ChangingList {
-  /** The member of `subscriptions/listen` that asks for it. */
-  readonly wish: string
+  /** The member of `subscriptions/listen` that requests its notifications. */
+  readonly request: string
   readonly method: string
   /** `undefined` stands for tools. */
   readonly kinds: readonly (EntryKind | undefined)[]
 }
 
 const TOOLS: ChangingList = {
-  wish: 'toolsListChanged',
+  request: 'toolsListChanged',
   method: 'notifications/tools/list_changed',
   kinds: [undefined, 'appTool'],
 }
 const PROMPTS: ChangingList = {
-  wish: 'promptsListChanged',
+  request: 'promptsListChanged',
   method: 'notifications/prompts/list_changed',
   kinds: ['prompt'],
 }
 const RESOURCES: ChangingList = {
-  wish: 'resourcesListChanged',
+  request: 'resourcesListChanged',
   method: 'notifications/resources/list_changed',
   kinds: ['resource', 'template', 'resources', 'skill'],
 }
 
 export const LISTS: readonly ChangingList[] = [TOOLS, PROMPTS, RESOURCES]
 
-/** One change of the catalog: whether it concerns what a principal sees of a kind. */
+/** For one change of the catalog: true if it affects the entries of a kind that the principal may see. */
 export type ListChange = (principal: Principal, kind?: EntryKind) => boolean
 
 export function listIsAffected(
@@ -45,7 +45,7 @@ export function listIsAffected(
   return kinds.some((kind) => isAffected(principal, kind))
 }
 
-/** Calls `notify` with the method of each list that changes for the principal. Returns the function that ends it. */
+/** Calls `notify` with the method of each list that changes for the principal. Returns the function that stops it. */
 export function followLists(
   changes: CatalogChanges,
   principal: Principal,

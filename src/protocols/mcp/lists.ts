@@ -10,7 +10,7 @@ import { type Revision, TRAITS } from './wire.ts'
 
 /*
  * The lists of a caller's catalog, page by page: `tools/list` and the lists of entries (MCP-40 to MCP-45, MCP-112).
- * The features of MCP make their list methods with it.
+ * The features of MCP create their list methods with it.
  * Invariant: a page starts after a name, so changes of the catalog do not shift it; cursors are signed for one principal.
  */
 
@@ -47,7 +47,7 @@ export interface ListedItem {
   readonly json: string
 }
 
-/** The items of a catalog together with items of this server, by name. */
+/** Adds this server's own items to those of a catalog, sorted by name. */
 export function withOwnItems(
   items: readonly ListedItem[],
   own: readonly ListedItem[],
@@ -63,7 +63,7 @@ interface ListPage {
   readonly nextCursor: string | undefined
 }
 
-/** Large, because several clients read one page only (MCP-44). */
+/** Large, because several clients read only the first page (MCP-44). */
 const PAGE_SIZE = 1_000
 const PAGE_CHARACTERS = 4 * 1_024 * 1_024
 

@@ -30,7 +30,7 @@ import {
 
 /*
  * The table of methods by revision, and the capabilities that the server declares.
- * The transports look a method up and run it; a thrown error becomes an answer here.
+ * The transports look up a method and run it; `failed` converts a thrown error to an answer.
  * To add a group of methods (prompts, resources …), add one `McpFeature` to `features` in `openMethods`.
  */
 
@@ -43,7 +43,7 @@ export interface Methods {
   readonly byRevision: Readonly<Record<Revision, ReadonlyMap<string, McpMethod>>>
   /** The result of `initialize` (MCP-22). */
   initializeResult(protocolVersion: LegacyRevision): string
-  /** The answer to a request whose method threw. */
+  /** Logs the error that a method threw, and returns the answer to the request. */
   failed(error: unknown, id: JsonRpcId, method: string): Answer
   close(): void
 }
@@ -99,7 +99,7 @@ export function openMethods(services: McpServices): Methods {
     return Object.assign({}, ...declared, { extensions })
   }
   const instructions = options.instructions === undefined ? {} : { instructions: options.instructions }
-  // Equal for every caller, so shared caches may keep it (MCP-33).
+  // The same for every caller, so shared caches may keep it (MCP-33).
   const discovery = {
     ...{ supportedVersions: [NEW_REVISION], capabilities: capabilitiesOf(NEW_REVISION) },
     ...instructions,
@@ -136,7 +136,8 @@ export function openMethods(services: McpServices): Methods {
         return laterAnswer(id, known)
       }
       log.error({ err, method }, 'an MCP method failed')
-      const message = 'The server had an unexpected fault. A call that had a key can be repeated with it.'
+      const message =
+        'The server had an unexpected error. A call that was sent with a key can be repeated with that key.'
       return errorAnswer(id, { code: JSON_RPC_CODES.internal, message }, { status: 500 })
     },
     close() {
@@ -146,7 +147,7 @@ export function openMethods(services: McpServices): Methods {
   }
 }
 
-/** Clients that show pages of servers get the tools that only such pages may call (MCP-147). */
+/** Clients that show app pages also get the tools that only such pages may call (MCP-147). */
 function toolListMethod(
   services: McpServices,
   envelopes: ResultEnvelopes,
@@ -162,19 +163,19 @@ function toolListMethod(
   return (params, exchange) => (exchange.capabilities.apps ? withApps : forModels)(params, exchange)
 }
 
-/** Reads of results are no calls of tools (MCP-182). */
+/** Reading a result is not a tool call, so it is handled separately (MCP-182). */
 function callMethod(calls: ToolCalls, results: ReadResults): McpMethod {
   return (params, exchange) =>
     results.isRead(params, exchange) ? results.call(params, exchange) : calls.handle(params, exchange)
 }
 
-/** MCP row 13. */
+/** The answer to a method that the revision does not have (MCP row 13). */
 export function unknownMethod({ id, revision }: McpExchange): Answer {
   const error = { code: JSON_RPC_CODES.unknownMethod, message: 'Method not found' }
   return errorAnswer(id, error, { status: TRAITS[revision].unknownMethodStatus })
 }
 
-/** Refuses a request by status. `retry-after` is set only if nothing was done, so that a repeat is safe (MCP-20). */
+/** Refuses a request with a status. `retry-after` is set only if nothing was done, so repeating is safe (MCP-20). */
 function laterAnswer(id: JsonRpcId, error: ToolError): Answer {
   const { code, message, retryAfterMs = 1_000 } = error
   const status = code === 'rate_limited' ? 429 : 503

@@ -7,10 +7,10 @@ import { type Answer, headerOf, type RequestHeaders, TOOL_ERROR_TYPE } from './c
 import { HEADERS, type Revision } from './wire.ts'
 
 /*
- * Describes MCP requests by the semantic conventions of OpenTelemetry, for spans and durations. The transports run each request
- * through `observeRequest`.
- * Invariant: names come from the method table and the caller's catalog, so that callers cannot create new ones; arguments,
- * addresses of resources and results are not recorded.
+ * Describes MCP requests for spans and duration metrics, by OpenTelemetry's semantic conventions. If telemetry is exported, the
+ * transports run each request through `observeRequest`.
+ * Invariant: names come from the method table and the caller's catalog, so callers cannot create new ones; arguments, resource
+ * addresses and results are not recorded.
  */
 
 interface ObservedRequest {
@@ -26,7 +26,7 @@ interface ObservedRequest {
   readonly isKnown: boolean
 }
 
-/** What a request named, once it was found in the caller's catalog. */
+/** The tool or entry that a request names, as found in the caller's catalog. */
 export interface FoundTarget {
   readonly noun: CallNoun
   readonly name: string
@@ -35,11 +35,11 @@ export interface FoundTarget {
 const EXECUTE = { 'gen_ai.operation.name': 'execute_tool' }
 const HTTP = { 'network.transport': 'tcp', 'network.protocol.name': 'http' }
 const STDIO = { 'network.transport': 'pipe' }
-/** Stands for methods that do not exist. */
+/** The name recorded for methods that do not exist. */
 const OTHER = '_OTHER'
 const MAX_ID_LENGTH = 256
 
-/** `run` gets the function that takes the target of the request. */
+/** Runs a request. `run` receives `onFound`, which it calls with the target of the request. */
 export function observeRequest(
   operations: OperationLog,
   request: ObservedRequest,
@@ -67,7 +67,7 @@ export function observeRequest(
   )
 }
 
-/** An absent error means that the request was answered with a result, or cancelled. */
+/** `errorType` is absent if the request was answered with a result or was cancelled. */
 function endOf(
   { errorType, headers: answered }: Answer,
   found: FoundTarget | undefined,

@@ -14,13 +14,13 @@ const SETTINGS = {
   name: TEXT.default('collet'),
   /** Text for models about the server as a whole. Default none. */
   instructions: TEXT.optional(),
-  /** Tools on one page of `tools/list`; many clients read one page only. Default 1 000. */
+  /** Tools on one page of `tools/list`; many clients read only the first page. Default 1 000. */
   pageSize: z.int().min(1).max(10_000).default(1_000),
   /** `search`: `tools/list` has only `search_tools`, `describe_tools`, `call_tool` and the favourites. Default `list`. */
   discovery: z.enum(DISCOVERIES).optional(),
   /** Names and patterns of tools that are listed with `search` too. Default none. */
   favourites: z.array(TEXT).optional(),
-  /** A call of a client that takes tasks is answered with a task after this time. Default 800. */
+  /** A call becomes a task after this time if its client supports tasks. Default 800. */
   taskAfterMs: z.int().min(0).max(600_000).default(800),
   /** List tools with short descriptions and schemas, which name what was left out. Default false. */
   compact: z.boolean().optional(),

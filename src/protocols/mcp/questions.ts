@@ -22,11 +22,11 @@ import { type ClientCapabilities, MCP_CODES, type Message } from './wire.ts'
 
 /*
  * Questions that a running tool asks its caller, and how revisions with sessions send them.
- * `tool-calls.ts` and `revision-2026/` use it.
+ * `tool-calls.ts`, `revision-2026/` and `tasks/` use it.
  * Invariant: open questions are in the store, because another process may receive the answer (MCP-79).
  */
 
-/** Revisions with sessions: a question is a request on the stream of the call, and its answer is a separate message (MCP-79). */
+/** For revisions with sessions: a question is a request on the stream of the call, and its answer is a separate message (MCP-79). */
 export class StreamAsker {
   readonly #exchange: McpExchange
   readonly #callId: string
@@ -58,7 +58,7 @@ export class StreamAsker {
   }
 }
 
-/** Revisions with sessions: an error that names the pages a person has to open first (MCP/T-11). */
+/** For revisions with sessions: an error that names the pages that a person has to open first (MCP/T-11). */
 export function urlElicitationRequired(
   { id, revision }: McpExchange,
   questions: readonly AskedQuestion[],
@@ -77,7 +77,7 @@ export interface AskedQuestion {
 
 export type AskKeyed = (question: KeyedQuestion) => Promise<ElicitationAnswer>
 
-/** Time for an answer; then the tool continues with `cancel` (MCP-79). */
+/** Time limit for an answer; after it the tool gets `cancel` (MCP-79). */
 export const QUESTION_MS = 10 * 60_000
 /** How often the store is read for an answer that another process received. */
 const POLL_MS = 250
@@ -108,7 +108,7 @@ export class Questions {
   async open(question: KeyedQuestion, { principal, callId, ended }: Asking): Promise<OpenedQuestion> {
     const problem = question.mode === 'form' ? findFormProblem(question.message, question.schema) : undefined
     if (problem !== undefined) {
-      throw fault('tool_failed', 'The tool asked its caller for something that cannot be asked.', {
+      throw fault('tool_failed', 'The tool asked its caller a question that is not allowed.', {
         developerMessage: `A form cannot be sent: ${problem}.`,
       })
     }
@@ -124,7 +124,7 @@ export class Questions {
     return { id: address.id, question, answer: this.#await(question, address, ended) }
   }
 
-  /** Stores an answer unread; `false` if this principal has no such open question. */
+  /** Stores an answer without checking it; `false` if this principal has no such open question. */
   async deliver(id: string, principal: Principal, result: JsonObject): Promise<boolean> {
     const address = { tenant: principal.tenant, id }
     const isTaken = await this.#callers.answer(address, principal.id, result)
@@ -132,7 +132,7 @@ export class Questions {
     return isTaken
   }
 
-  /** A response to a question that was sent as a request of ours; an error means `cancel` (MCP-79). */
+  /** Takes the response to a question that was sent as a request; an error response means `cancel` (MCP-79). */
   async deliverResponse(
     principal: Principal,
     { id, result }: Message & { readonly kind: 'response' },
@@ -175,14 +175,14 @@ export class Questions {
   }
 }
 
-/** The last question that the client had not declared (MCP-36). */
+/** Records the mode of the last question that the client does not support (MCP-36). */
 export interface CapabilityWatch {
   missing: ElicitationMode | undefined
 }
 
 export const DECLINED: ElicitationAnswer = { action: 'decline' }
 
-/** Sends only questions that the client declared; others are declined (MCP/T-11). Questions without a key are numbered. */
+/** Sends only questions that the client supports, and declines the others (MCP/T-11). Numbers the questions without a key. */
 export function askGuard(ask: AskKeyed, capabilities: ClientCapabilities, watch: CapabilityWatch): Elicit {
   let asked = 0
   return async (question) => {

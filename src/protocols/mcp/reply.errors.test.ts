@@ -3,7 +3,7 @@ import { FAILURE_CODES, REFUSAL_CODES } from '#kernel/base/errors'
 import { MCP_ANSWERS } from './reply.ts'
 
 describe('the error table', () => {
-  it('MCP-69, MCP-20, rule 11: every outcome after a run began is a result that the model reads', () => {
+  it('MCP-69, MCP-20, rule 11: every failure after a run began is a result that the model reads', () => {
     expect(FAILURE_CODES.map((code) => MCP_ANSWERS[code].kind)).toEqual(FAILURE_CODES.map(() => 'tool error'))
   })
 

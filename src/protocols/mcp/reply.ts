@@ -22,7 +22,7 @@ import { META, NEW_REVISION, type Revision, TRAITS } from './wire.ts'
 /*
  * Encodes the outcome of a tool call as an MCP result or error, and the members that every result has.
  * `tool-calls.ts` and the other methods use it.
- * Invariant: stored values are sent as the bytes that were stored; hidden and unknown tools give the same bytes (MCP-61).
+ * Invariant: stored values that fit are sent byte for byte; hidden and unknown tools get identical answers (MCP-61).
  */
 
 export class ResultEnvelopes {
@@ -57,7 +57,7 @@ export interface ReplyTarget {
   readonly envelope: ResultEnvelope
   /** `undefined` if the principal has no tool of this name. */
   readonly tool: Tool | undefined
-  /** Bytes of a result that a model gets at once; 0 = all (MCP-180). */
+  /** Maximum bytes of a result that a model gets at once; 0 = no limit (MCP-180). */
   readonly modelBytes: number
   /** Name of the tool that reads results. */
   readTool(): string
@@ -66,7 +66,7 @@ export interface ReplyTarget {
   readonly metadataUrl: string | undefined
 }
 
-/** Encodes a finished call: a result, or an error if nothing could be called (MCP-60 to MCP-69). */
+/** Encodes a finished call as a result, or as an error if the call could not begin (MCP-60 to MCP-69). */
 export function encodeReply(reply: CallReply, target: ReplyTarget): Answer {
   const { callId, runId, outcome, untrusted } = reply
   const headers = callReplyHeaders(reply)
@@ -124,7 +124,7 @@ export function encodeFailure(failure: CallError, failed: FailedReply): Answer {
   }
 }
 
-/** Only results of tools can report failures; other methods fail with a JSON-RPC error, in the server's own words. */
+/** Only tool results can report failures; other methods fail with a JSON-RPC error that has the text of the failure. */
 function entryError(error: CallError, { callId, headers, target }: FailedReply): Answer {
   const own = error.code === 'input_invalid' ? JSON_RPC_CODES.badParams : JSON_RPC_CODES.internal
   const wireError = {
@@ -151,7 +151,7 @@ function withCallersNames(error: CallError, { tool, name, hasCallId }: ReplyTarg
   return message === error.message ? error : { ...error, message }
 }
 
-/** A failure that the model reads; it has no value, unless another MCP server sent one (MCP-63). */
+/** A failure as a result that the model reads; it has a value only if another MCP server sent one (MCP-63). */
 export function toolError(
   error: CallError,
   { callId, runId, headers, target, untrusted }: FailedReply,
@@ -170,8 +170,9 @@ export function toolError(
 }
 
 /**
- * Challenges a token, whose scopes can be extended; an API key gets a tool error (MCP-93). The caller sees the tool, so its token
- * has the scopes of the tool: it lacks the one to name the user. A challenge without a missing scope would repeat for ever.
+ * A token gets a challenge, because its scopes can be extended; an API key gets a tool error (MCP-93). The caller sees the tool, so
+ * its token has the tool's scopes, and only the scope to name a user can be missing. If no scope is missing there is no challenge,
+ * because the client would repeat it for ever.
  */
 function encodeForbidden(error: CallError, failed: FailedReply): Answer {
   const { target, callId } = failed
@@ -190,7 +191,7 @@ function encodeForbidden(error: CallError, failed: FailedReply): Answer {
   })
 }
 
-/** Absent for `tool_not_found`, so that a hidden tool cannot be told from an unknown one. */
+/** No data for `tool_not_found`, so that hidden and unknown tools get identical answers. */
 function callData({ code }: CallError, callId: string) {
   return code === 'tool_not_found' ? {} : { data: { call_id: callId, code } }
 }
@@ -202,7 +203,7 @@ function retryAfter(error: CallError): Record<string, string> {
 }
 
 const ERROR_CODE = 'collet/errorCode'
-/** The wire has no member for it, and rule 9 requires it. */
+/** In `_meta`, because MCP has no member for it and rule 9 requires it. */
 const CAN_RETRY = '"collet/canRetry":true'
 const UNTRUSTED = `"${META.contentTrust}":"untrusted"`
 
@@ -211,17 +212,17 @@ interface ResultOf {
   /** Absent if nothing was recorded. */
   readonly runId?: string | undefined
   readonly errorCode?: ErrorCode
-  /** Nothing took effect, and the same call id may be tried again. */
+  /** True if nothing took effect and the call may be retried with the same call id. */
   readonly canRetry?: boolean
   /** The text comes from a third party (OWP-58). */
   readonly untrusted?: true | undefined
-  /** Where the whole result is, if this one is shortened or projected. */
+  /** The address of the whole result, if this one is shortened or projected. */
   readonly shapedJson?: string | undefined
-  /** `_meta` of another MCP server, as a non-empty JSON object without names of ours. */
+  /** `_meta` from another MCP server: a non-empty JSON object without this server's member names. */
   readonly metaJson?: string | undefined
 }
 
-/** Members of every result in one revision: its kind and the server (MCP-07, MCP-08). */
+/** The members that every result of one revision has: its type and the server (MCP-07, MCP-08). */
 class ResultEnvelope {
   readonly #open: string
   readonly #server: string
@@ -239,7 +240,7 @@ class ResultEnvelope {
     return `${this.#open}${members}${meta === '' ? '' : `,"_meta":{${meta}}`}}`
   }
 
-  /** Questions to the caller before the call can finish; newest revision only (MCP-70). */
+  /** A result with questions that the caller must answer before the call can finish; newest revision only (MCP-70). */
   inputRequired(members: JsonObject, callId: string): string {
     const own = JSON.stringify(members).slice(1, -1)
     return `{"resultType":"input_required",${own},"_meta":{${this.#meta({ callId })}}}`
@@ -276,7 +277,7 @@ const MAX_ISSUES = 20
 /** Text of a failed call for the model: the problem, its place and the next step (MCP-62). */
 export function describeFailure(error: CallError): string {
   const { issues = [], missing } = error.details ?? {}
-  // The message has the first ones already.
+  // The message already contains the first ones.
   const further = issues.filter((issue) => !error.message.includes(issuePhrase(issue)))
   return [
     error.message,
@@ -287,7 +288,7 @@ export function describeFailure(error: CallError): string {
   ].join('\n')
 }
 
-/** For clients that cannot open a page: its address (MCP/T-11). */
+/** Names the addresses of pages, for clients that cannot open them themselves (MCP/T-11). */
 function describeMissing(missing: MissingRequirements): readonly string[] {
   const pages = pagesOf(missing)
   return [
@@ -325,13 +326,13 @@ function scopesText(scopes: readonly string[]): string {
   return scopes.length === 0 ? '' : ` (${scopes.join(' ')})`
 }
 
-/** Encoding of one error code (MCP-69). */
+/** How one error code is encoded (MCP-69). */
 type McpAnswer =
-  /** A JSON-RPC error, with HTTP 200 except for faults of ours (MCP/T-3). */
+  /** A JSON-RPC error, with HTTP 200 except for internal errors (MCP/T-3). */
   | { readonly kind: 'error'; readonly code: number; readonly status: 200 | 500 }
   /** A result that the model reads (MCP-62, MCP-63). */
   | { readonly kind: 'tool error' }
-  /** Nothing ran and a later retry may succeed: the HTTP status is also the code (MCP-20). */
+  /** Nothing ran and a later retry may succeed. The HTTP status is also the JSON-RPC code (MCP-20). */
   | { readonly kind: 'later'; readonly status: 429 | 503 }
   /** A person has to act first (MCP/T-11). */
   | { readonly kind: 'ask' }

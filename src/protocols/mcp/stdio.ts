@@ -34,16 +34,16 @@ import {
 /*
  * MCP on a pair of streams: one message per line, all revisions in one process (MCP §1.2, MCP-97 to MCP-100).
  * `collet mcp` starts it.
- * Invariant: nothing but messages is written to the stream; a line that is not a message is logged.
+ * Invariant: only messages are written to the stream; an input line that is not a message is logged.
  */
 
 interface StdioOptions {
-  /** The client of the stream; resolved for every message, since keys can be revoked. */
+  /** The client's principal; resolved for every message, because keys can be revoked. */
   principal(): MaybePromise<Principal>
   /** Throws if the line is not valid JSON. */
   parse(line: Buffer): JsonValue
   readonly maxLineBytes: number
-  /** Writes one message and its line end. */
+  /** Writes one message and a line break. */
   write(line: string): void
 }
 
@@ -52,7 +52,7 @@ interface RunningRequest {
   cancel: (() => void) | undefined
 }
 
-/** The stream has at most one session, and both its directions are always open. */
+/** The stream has at most one session, and messages can always be sent to the client. */
 const STDIO_SESSION = { id: 'stdio', hasStream: true } as const
 
 export class StdioServer {
@@ -94,7 +94,7 @@ export class StdioServer {
     } catch (error) {
       if (!(error instanceof BadLine)) throw error
       // The next line may be the rest of this one, so reading stops (MCP-99).
-      this.#services.log.error({ maxBytes: maxLineBytes }, 'a line of the client is too long')
+      this.#services.log.error({ maxBytes: maxLineBytes }, 'a line from the client is too long')
     } finally {
       stop()
     }
@@ -111,26 +111,29 @@ export class StdioServer {
     const message = this.#read(line)
     if (message === undefined) return
     const answering = this.#take(message).catch((err: unknown) =>
-      this.#services.log.error({ err }, 'a message could not be answered'),
+      this.#services.log.error({ err }, 'cannot answer an MCP message'),
     )
     this.#answering.add(answering)
     void answering.finally(() => this.#answering.delete(answering))
   }
 
-  /** Logs an unreadable line, since an answer without an id confuses clients (MCP-99). */
+  /** Logs an unreadable line and does not answer it, because an answer without an id confuses clients (MCP-99). */
   #read(line: Buffer): Message | undefined {
     let body: JsonValue
     try {
       body = this.#options.parse(line)
     } catch (error) {
       if (!isToolError(error)) throw error
-      this.#services.log.warn({ problem: error.message }, 'a line of the client is not JSON')
+      this.#services.log.warn({ problem: error.message }, 'a line from the client is not JSON')
       return undefined
     }
     const decoded = decodeMessage(body)
     if (decoded.ok) return decoded.message
     if (decoded.id === undefined)
-      this.#services.log.warn({ problem: decoded.error.message }, 'a line of the client is not a message')
+      this.#services.log.warn(
+        { problem: decoded.error.message },
+        'a line from the client is not an MCP message',
+      )
     else this.#write(errorAnswer(decoded.id, decoded.error))
     return undefined
   }
@@ -181,7 +184,7 @@ export class StdioServer {
     }
   }
 
-  /** The trace that the client named. Without telemetry its own span is passed on, because there is no span of ours. */
+  /** The trace of the client, if it sent one. Without telemetry this server has no span, so it passes on the client's. */
   #traceOf(
     params: JsonValue | undefined,
   ): Pick<McpExchange, 'traceId' | 'traceparent' | 'traceExtras' | 'trace'> {
@@ -231,7 +234,7 @@ export class StdioServer {
 
   #initialize(params: JsonValue | undefined): { readonly error: WireError } | { readonly result: string } {
     if (this.#session !== undefined)
-      return { error: { code: JSON_RPC_CODES.badRequest, message: 'This session is initialized already.' } }
+      return { error: { code: JSON_RPC_CODES.badRequest, message: 'This session is already initialized.' } }
     const read = readInitialize(params)
     if (!read.ok) return read
     this.#session = { revision: read.revision, capabilities: read.capabilities, logLevel: undefined }

@@ -19,9 +19,9 @@ import { followLists, LISTS } from './list-changes.ts'
 import { META } from './wire.ts'
 
 /*
- * Streams that notify clients of changes of their lists: tools, prompts and resources.
+ * Streams that notify clients of changes to lists (tools, prompts, resources), resources and tasks.
  * `ChangeStreams` serves GET in revisions with sessions, `ListenStreams` serves `subscriptions/listen`.
- * Invariant: one principal holds at most `MAX_STREAMS` open, in all revisions together (MCP-47).
+ * Invariant: one principal has at most `MAX_STREAMS` open streams, in all revisions together (MCP-47).
  */
 
 /** Also the time until a stream notices that another process ended its session. */
@@ -29,10 +29,10 @@ const KEEP_ALIVE_MS = 15_000
 const KEEP_ALIVE = ':\n\n'
 
 interface StreamHooks {
-  /** Whether the session still exists. */
+  /** False once the session has ended. */
   isOpen(): Promise<boolean>
   onOpened(): void
-  /** The session has no stream here any more. */
+  /** Called when the session no longer has a stream in this process. */
   onClosed(): void
 }
 
@@ -75,7 +75,7 @@ export class ChangeStreams {
     sessionId: string,
     { isOpen, onOpened, onClosed, ended }: StreamHooks & { readonly ended: AbortSignal },
   ): AsyncGenerator<string> {
-    // Counted when it is read, so that an abandoned stream counts nothing.
+    // A stream counts from its first read, so one that is never read does not count.
     const leave = takeStream(this.#openStreams, principal)
     if (leave === undefined) return
     const queue = new FrameQueue(0)
@@ -104,13 +104,13 @@ export class ChangeStreams {
   }
 }
 
-/** Something to listen for besides lists: what of it the server grants, or why it refuses the request. */
+/** Notifications other than list changes: returns the part of the request that the server grants, or a refusal. */
 export type ListenTopic = (wanted: JsonObject, exchange: McpExchange) => Promise<Answer | GrantedTopic>
 
 interface GrantedTopic {
   /** Members of the acknowledgement. */
   readonly granted: JsonObject
-  /** Begins to send; `params` is JSON without braces. Returns the function that ends it. */
+  /** Begins to send; `params` is JSON without braces. Returns the function that stops it. */
   follow(send: (method: string, params: string) => void): () => void
 }
 
@@ -140,13 +140,13 @@ export class ListenStreams {
     const leave = takeStream(this.#openStreams, principal)
     if (leave === undefined) {
       endAll(topics)
-      const message = `This caller listens ${MAX_STREAMS} times already. Close a stream first.`
+      const message = `This caller already has ${MAX_STREAMS} open streams. Close one first.`
       return errorAnswer(id, { code: JSON_RPC_CODES.internal, message })
     }
     const tag = { _meta: { [META.subscriptionId]: id } }
-    const lists = LISTS.filter(({ wish }) => wanted[wish] === true)
+    const lists = LISTS.filter(({ request }) => wanted[request] === true)
     const notifications: JsonObject = {
-      ...Object.fromEntries(lists.map(({ wish }) => [wish, true])),
+      ...Object.fromEntries(lists.map(({ request }) => [request, true])),
       ...Object.assign({}, ...topics.map(({ granted }) => granted)),
     }
     const acknowledged = { notifications, ...tag }
@@ -172,7 +172,7 @@ export class ListenStreams {
     }
   }
 
-  /** What all topics grant, or the first refusal. */
+  /** The grants of all topics, or the first refusal. */
   async #grant(wanted: JsonObject, exchange: McpExchange): Promise<Answer | readonly GrantedTopic[]> {
     const granted: GrantedTopic[] = []
     for (const topic of this.#topics) {
@@ -186,18 +186,18 @@ export class ListenStreams {
     return granted
   }
 
-  /** Sends the end to every subscriber (MCP-49). */
+  /** Ends every subscription with its result (MCP-49). */
   close(): void {
     this.#closing.abort()
   }
 
-  /** The end is the result of the request, on every transport (MCP/T-4). */
+  /** A subscription ends with the result of its request, on every transport (MCP/T-4). */
   #end({ id }: McpExchange): Answer {
     const meta = { [META.subscriptionId]: id, [META.serverInfo]: serverInfoOf(this.#services) }
     return resultAnswer(id, JSON.stringify({ resultType: 'complete', _meta: meta }))
   }
 
-  /** `false` if the client disconnected or cancelled, and so waits for no end. */
+  /** Resolves with `false` if the client disconnected or cancelled and expects no result. */
   #untilEnd(exchange: McpExchange): Promise<boolean> {
     return new Promise((resolve) => {
       const left = exchange.leaving?.left
@@ -218,7 +218,7 @@ export class ListenStreams {
   }
 }
 
-/** Gives up what was granted before anything was sent. */
+/** Releases granted topics that were never followed. */
 function endAll(topics: readonly GrantedTopic[]): void {
   for (const { follow } of topics) follow(() => undefined)()
 }

@@ -52,18 +52,17 @@ import { type ServedTool, ToolTables } from './tool-tables.ts'
 import { MCP_CODES, TASKS_EXTENSION, TRAITS } from './wire.ts'
 
 /*
- * `tools/call` in every revision: reads the params, finds the tool, runs the durable call and encodes its end.
- * The method table has one row for it.
- * Invariant: unknown, hidden and malformed tool names give the same answer (rule 2), and every answer carries a
- * call id (rule 6).
+ * Runs the requests that are durable calls, such as `tools/call`, in every revision: reads the params, finds the tool or entry,
+ * runs the call and encodes its outcome. The features of `methods.ts` use it.
+ * Invariant: unknown, hidden and malformed tool names get the same answer (rule 2), and every answer has a call id (rule 6).
  */
 
 /** Prefix of a name that no tool has, so that malformed names fail exactly like unknown tools (rule 2). */
 const NO_TOOL = '/'
 const NO_HEADERS: RequestHeaders = {}
-/** Used where the options name no time. */
+/** Default of `taskAfterMs`. */
 const TASK_AFTER_MS = 800
-const NOTHING_ELSE = {
+const NO_CALL_OPTIONS = {
   key: undefined,
   progressToken: undefined,
   inputResponses: undefined,
@@ -72,7 +71,7 @@ const NOTHING_ELSE = {
   modelBytes: undefined,
 }
 
-/** One `tools/call` whose params are read and whose tool is looked up. */
+/** A call whose params were read and whose tool or entry was looked up. */
 export interface StartedCall {
   readonly exchange: McpExchange
   readonly asked: ToolCallRequest
@@ -109,7 +108,7 @@ export class ToolCalls {
     this.tasks = new TaskRuns({
       ...parts,
       targetOf: (exchange, name, ref) =>
-        this.#targetOf(exchange, { name, ...NOTHING_ELSE }, this.#toolOf(exchange, ref)),
+        this.#targetOf(exchange, { name, ...NO_CALL_OPTIONS }, this.#toolOf(exchange, ref)),
     })
   }
 
@@ -117,7 +116,7 @@ export class ToolCalls {
   readonly handle = (params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> =>
     this.call(this.#tools, params, exchange)
 
-  /** Any method whose request is a durable call. */
+  /** Runs any method whose request is a durable call. */
   async call(method: CallMethod, params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> {
     const { id, principal, headers, revision } = exchange
     const { hasRounds, hasStandardHeaders, tasks } = TRAITS[revision]
@@ -158,16 +157,16 @@ export class ToolCalls {
     }
   }
 
-  /** A call that answers no request by itself and asks nothing. */
+  /** A call for a part of the answer to a request. It asks no questions, and the caller encodes the reply. */
   plainCall(exchange: McpExchange, served: ServedTool, input: JsonObject): Promise<CallReply> {
-    const asked = { name: served.name, input, served, ...NOTHING_ELSE }
+    const asked = { name: served.name, input, served, ...NO_CALL_OPTIONS }
     const call = { exchange, asked, served, target: this.#targetOf(exchange, asked, served.tool, 'resource') }
     const begun = { key: undefined, callId: newCallId(), waitMs: undefined, progress: undefined }
     const { leaving } = exchange
     return this.#services.gateway.call(exchange.principal, this.#requestOf(call, begun, { leaving }))
   }
 
-  /** Begins a call, or continues one under its id after a person has opened a page. */
+  /** Begins a call, or repeats one with its id after a person has opened a page. */
   #begin(call: StartedCall, key: string | undefined, waitMs?: number): Promise<Answer> {
     const { exchange, asked } = call
     const callId = key ?? newCallId()
@@ -201,7 +200,7 @@ export class ToolCalls {
     return await this.#answer(call, pending, await pending.next(leaving?.left, maxMs), { round: 1, watch })
   }
 
-  /** Revisions with sessions ask on the stream of the call while it runs. */
+  /** In revisions with sessions questions are sent on the stream of the call while it runs. */
   async #runInSession(call: StartedCall, begun: BegunCall, canAsk: boolean): Promise<CallReply> {
     const { exchange } = call
     const { gateway } = this.#services
@@ -224,7 +223,8 @@ export class ToolCalls {
   ): Promise<Answer> {
     const { principal } = call.exchange
     if (this.#becomesTask(call, step)) return await this.#answerWithTask(call, pending)
-    if (step.kind === 'late') throw new Error('only a task may end before its call')
+    if (step.kind === 'late')
+      throw new Error('only a call that becomes a task may be answered before it ends')
     if (step.kind === 'asks') {
       this.#pending.add(principal, pending)
       return this.#rounds.ask(call, { callId: pending.callId, questions: step.questions, round })
@@ -235,11 +235,11 @@ export class ToolCalls {
 
   #mayBeTask({ revision, capabilities }: McpExchange, { asksTask }: ToolCallRequest): boolean {
     const { tasks } = TRAITS[revision]
-    // The first revision has no tasks, so its clients wait.
+    // The first revision has no tasks, so its clients wait for the call.
     return tasks === 'none' || (tasks === 'extension' ? capabilities.tasks === true : asksTask)
   }
 
-  /** After this time the call is answered with a task; `undefined` if the client gets none (MCP-121, MCP-125). */
+  /** After this time the call is answered with a task; `undefined` if it cannot become one (MCP-121, MCP-125). */
   #taskAfterMs({ exchange, asked, target }: StartedCall): number | undefined {
     if (TRAITS[exchange.revision].tasks === 'none' || target.noun !== 'tool') return undefined
     return this.#mayBeTask(exchange, asked)
@@ -248,8 +248,8 @@ export class ToolCalls {
   }
 
   /**
-   * A client that asked for a task gets one, except if nothing could be called. Another client gets one if the call takes long,
-   * or if a person has to act first; questions of a call that has just begun are sent without a task (MCP-121).
+   * A client that asked for a task gets one, unless the call could not begin. Another client gets one if the call takes long or a
+   * person has to act first; questions of a call that has just begun are sent without a task (MCP-121).
    */
   #becomesTask(call: StartedCall, step: PendingStep): boolean {
     if (step.kind === 'late') return true
@@ -266,7 +266,7 @@ export class ToolCalls {
     const { exchange, target } = call
     const { id, revision } = exchange
     const state = await this.tasks.create(call, pending)
-    // A client that disconnected before it got the task cannot ask about it, and its disconnect cancels (MCP-83).
+    // A client that disconnected before it got the task cannot read it, and its disconnect cancels the call (MCP-83).
     if (hasLeft(exchange.leaving)) void this.#services.gateway.cancelCall(exchange.principal, state.taskId)
     const members = taskMembers(state, { revision, resultsMs: this.#services.options.resultsMs })
     const result =
@@ -319,7 +319,7 @@ export class ToolCalls {
     return this.#finish(call, step.reply, round)
   }
 
-  /** Encodes the end of a call; pages that a person has to open first are asked for if the client can (MCP/T-11). */
+  /** Encodes the outcome of a call. If a person has to open pages first, asks for them if the client supports that (MCP/T-11). */
   #finish(call: StartedCall, reply: CallReply, round: number): Answer {
     const { outcome } = reply
     const missing = outcome.ok ? undefined : outcome.error.details?.missing
@@ -403,7 +403,7 @@ export function missingTasks(id: McpExchange['id'], headers: Answer['headers'] =
   return errorAnswer(id, error, { status: 400, headers })
 }
 
-/** Every answer has a call id, also if no call was made (rule 6). */
+/** Every answer has a call id, even if no call was made (rule 6). */
 function unreadHeaders(
   callId: string = newCallId(),
   code: ErrorCode = 'request_invalid',

@@ -4,7 +4,7 @@ import { Catalog, ToolIndex } from '#kernel/tool/catalog'
 import { sampleTool } from '../../../test/contracts/samples.ts'
 import { ToolTables } from './tool-tables.ts'
 
-describe('names', () => {
+describe('names of tools', () => {
   it('MCP-50, MCP-42: every tool has one name that all clients accept, and the names are sorted', () => {
     const wanted = fc.oneof(
       fc.constantFrom('same', 'a.b', 'a_b', 'x'.repeat(70)),

@@ -5,9 +5,9 @@ import type { Tool } from '#kernel/tool/tool'
 import { type HeaderParameter, headersAskedBy } from './codec-tool.ts'
 
 /*
- * The tools of a catalog by the names that MCP clients use (MCP-42, MCP-50), or by those of their sources if the toolset asks
- * for them (MCP-170). `tools/list` and `tools/call` share one instance.
- * Invariant: two reads of a catalog give the same names in the same order.
+ * The tools of a catalog by the names that MCP clients use (MCP-42, MCP-50), or by the names at their sources if the toolset says
+ * so (MCP-170). `tools/list` and `tools/call` share one instance.
+ * Invariant: every read of a catalog returns the same names in the same order.
  */
 
 /** The newest version of a tool or entry, under its name in the list. */
@@ -25,12 +25,12 @@ const MAX_LENGTH = 64
 export class ToolTables {
   readonly #byCatalog = new WeakMap<Catalog, ReadonlyMap<string, ServedTool>>()
 
-  /** Finds a tool by its name in the list, or by any other of its names; also one that only apps may call. */
+  /** Finds a tool by its name in the list or by another of its names. Includes the tools that only app pages may call. */
   find(catalog: Catalog, name: string): ServedTool | undefined {
     return this.of(catalog).get(name) ?? byOtherName(catalog, name)
   }
 
-  /** Sorted by name, so that two reads are equal (MCP-42). Tools for apps only are among them (MCP-147). */
+  /** Sorted by name (MCP-42). Includes the tools that only app pages may call (MCP-147). */
   of(catalog: Catalog): ReadonlyMap<string, ServedTool> {
     const known = this.#byCatalog.get(catalog)
     if (known !== undefined) return known
@@ -68,7 +68,7 @@ function nativeNameOf({ nativeName, name }: Tool): string {
   return nativeName ?? name
 }
 
-/** Items by the names that their sources give them, without the names that several have: those keep their prefixes (MCP-171). */
+/** Items by their names at the source. A name that several items share is left out; those items keep their prefixes (MCP-171). */
 export function nativeNames<Item>(items: readonly Item[], nameOf: (item: Item) => string): Map<string, Item> {
   const groups = Map.groupBy(items, nameOf)
   return new Map(

@@ -2,14 +2,14 @@ import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { JsonRpcId } from '#protocols/json-rpc'
 
 /*
- * Names, codes and shapes of the MCP wire, and the differences between its revisions.
+ * Names, codes and shapes of the MCP wire format, and the differences between its revisions.
  * The server, the codecs and our own MCP client import it, so it imports no server code.
  * A difference between revisions is a member of `TRAITS`; other modules do not compare version strings.
  */
 
 export const MCP_PATH = '/mcp'
 
-/** Revisions with `initialize` and sessions; the newest last. */
+/** Revisions with `initialize` and sessions, oldest first. */
 export const LEGACY_REVISIONS = ['2025-06-18', '2025-11-25'] as const
 /** The revision without sessions: every request carries its version and capabilities in `_meta`. */
 export const NEW_REVISION = '2026-07-28'
@@ -19,7 +19,7 @@ export type Revision = LegacyRevision | typeof NEW_REVISION
 
 export const ALL_REVISIONS: readonly Revision[] = [...LEGACY_REVISIONS, NEW_REVISION]
 
-/** Offered to clients that ask for a revision we do not serve (MCP-22, MCP/T-8). */
+/** Offered to clients that ask for a revision that is not served (MCP-22, MCP/T-8). */
 export const NEWEST_LEGACY_REVISION: LegacyRevision = '2025-11-25'
 
 export function isLegacyRevision(text: JsonValue | undefined): text is LegacyRevision {
@@ -27,25 +27,25 @@ export function isLegacyRevision(text: JsonValue | undefined): text is LegacyRev
 }
 
 interface RevisionTraits {
-  /** Without a level, the client gets all log messages of its calls; elsewhere none (MCP-87). */
+  /** If true, a client that sets no level gets all log messages of its calls; otherwise it gets none (MCP-87). */
   readonly logsUnasked: boolean
-  /** Results name their kind and the server (MCP-07, MCP-08); lists say how long to cache them (MCP-45). */
+  /** Results have a type and name the server (MCP-07, MCP-08); lists say how long they may be cached (MCP-45). */
   readonly hasResultType: boolean
-  /** A call may be answered with questions, and a later request brings the answers (MCP-70). */
+  /** A call may be answered with questions, whose answers come in a later request (MCP-70). */
   readonly hasRounds: boolean
   /** Headers repeat the method, the name and annotated parameters (MCP-35, MCP-48). */
   readonly hasStandardHeaders: boolean
-  /** Schemas may hold booleans, and values may be other than objects (MCP-52, MCP-53, MCP-67). */
+  /** Schemas may contain booleans, and values need not be objects (MCP-52, MCP-53, MCP-67). */
   readonly hasFullSchemas: boolean
   /** Elicitation may open a page, and forms have titled choices and defaults (MCP-71). */
   readonly hasUrlMode: boolean
-  /** A question for a page carries an id of its own. */
+  /** A question that opens a page has an id. */
   readonly hasElicitationId: boolean
   /** Definitions may have icons (MCP-56). */
   readonly hasIcons: boolean
-  /** Code of the error for an unknown resource (MCP-115). */
+  /** JSON-RPC error code for an unknown resource (MCP-115). */
   readonly resourceUnknownCode: number
-  /** How a client gets a task: it asks for one in the call, or it declares the extension (MCP-120, MCP-125). */
+  /** How a client gets a task: by a member of the call, or by declaring the extension (MCP-120, MCP-125). */
   readonly tasks: 'none' | 'requested' | 'extension'
   /** HTTP status of an unknown method (MCP §1.5). */
   readonly unknownMethodStatus: 200 | 404
@@ -91,7 +91,7 @@ export const TRAITS: Readonly<Record<Revision, RevisionTraits>> = {
   },
 }
 
-/** Codes of MCP (MCP §1.5); revisions with sessions know only the last one. */
+/** Error codes of MCP (MCP §1.5). The first three exist only in the newest revision. */
 export const MCP_CODES = {
   headerMismatch: -32_020,
   missingCapability: -32_021,
@@ -113,26 +113,26 @@ export const META = {
   subscriptionId: `${RESERVED}subscriptionId`,
   /** 2025-11-25 only: the task that a message belongs to. */
   relatedTask: `${RESERVED}related-task`,
-  /** Our own names have a prefix of one label, which is not reserved (MCP §1.3). */
+  /** Collet's own names have a prefix of one label, which is not reserved (MCP §1.3). */
   idempotencyKey: 'collet/idempotencyKey',
   callId: 'collet/callId',
   runId: 'collet/runId',
   contentTrust: 'collet/contentTrust',
-  /** Of a result that is shortened or projected: where the whole is (MCP-180). */
+  /** In a shortened or projected result: the address of the whole result (MCP-180). */
   shaped: 'collet/shaped',
-  /** Of a request: how many bytes of the result the caller takes at once, 0 for all (MCP-181). */
+  /** In a request: how many bytes of the result the caller wants at once, 0 for all (MCP-181). */
   modelBytes: 'collet/modelBytes',
-  /** Of the tool that reads recorded results: it is of use only to the callers of its own server (MCP-182). */
+  /** Marks the tool that reads recorded results, which only direct callers of its server can use (MCP-182). */
   readsResults: 'collet/readsResults',
   tool: 'collet/tool',
-  /** The key under which clients of the newest revision get a question of a server with sessions. */
+  /** In a question from a server with sessions: the key under which clients of the newest revision get it. */
   questionKey: 'collet/questionKey',
 } as const
 
 /** Capability of the newest revision: a call may be answered with a task (MCP-120). */
 export const TASKS_EXTENSION = `${RESERVED}tasks`
 
-/** Header names in lower case, as requests are read. */
+/** Header names in lower case, as in parsed requests. */
 export const HEADERS = {
   version: 'mcp-protocol-version',
   session: 'mcp-session-id',
@@ -160,19 +160,19 @@ export interface WireError {
   readonly data?: JsonObject
 }
 
-/** Questions that the client accepts, as it declared (MCP-71, MCP/T-19). */
+/** The kinds of question and the extensions that the client declared (MCP-71, MCP/T-19). */
 export interface ClientCapabilities {
   readonly form: boolean
   readonly url: boolean
   readonly sampling: boolean
   readonly roots: boolean
-  /** It shows pages of servers (the extension MCP Apps). */
+  /** The client shows app pages (the MCP Apps extension). */
   readonly apps: boolean
-  /** The newest revision only: a call may be answered with a task (MCP-120). */
+  /** In the newest revision only: a call may be answered with a task (MCP-120). */
   readonly tasks?: boolean
 }
 
-/** One message of a client whose envelope is valid. */
+/** A message from a client whose envelope is valid. */
 export type Message =
   | RequestMessage
   | { readonly kind: 'notification'; readonly method: string; readonly params: JsonValue | undefined }

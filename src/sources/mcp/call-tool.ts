@@ -9,7 +9,7 @@ import type { Discovery, Invocation, OfferedTool, Source } from '#sources/kit/so
 import { isWireArray, isWireObject, type McpConnection, textOf } from './connection.ts'
 import { readCredentials } from './credentials.ts'
 import { type DiscoverSetting, listAll, readListing } from './discover.ts'
-import { askCaller, messageMeta, requestCaller, wantedMessages } from './elicitation.ts'
+import { askCaller, lowerMessageLevel, messageMeta, requestCaller } from './elicitation.ts'
 import { entryFailure, entryRequest, entryResult } from './entries.ts'
 import {
   errorText,
@@ -30,25 +30,27 @@ import type { Credentials, HeaderFields } from './transport.ts'
 import { isAt, SessionConnection, sessionLost, type Upstream } from './upstream.ts'
 
 /**
- * One call of an imported tool, from the accepted definition to the value: the connection of its caller, the rounds of
- * questions, the result. Invariant: a call is sent a second time only if the server did not process the first (rule 9).
+ * Calls an imported tool: leases a connection for the caller, sends the call, answers the server's questions and reads the result.
+ * `index.ts` makes it the source's `invoke`.
+ * Invariant: a call is sent a second time only if the server did not process the first (rule 9).
  */
 
 type CallSetting = Omit<DiscoverSetting, 'stopped'>
 
-/** Rounds of questions in one call, and questions in one round. */
+/** Maximum rounds of questions in one call. */
 const MAX_ROUNDS = 10
+/** Maximum questions in one round. */
 const MAX_QUESTIONS = 20
-/** Rounds in which the server only asks for another request. */
+/** Maximum rounds in which the server asks no question and only wants the request again. */
 const MAX_WAITS = 500
 const FIRST_WAIT_MS = 250
 const MAX_WAIT_MS = 5000
-/** How long a person may take at a page of the server before the call is sent again. */
+/** How long a call waits for a person to finish at the server's page before it is sent again. */
 const MAX_VISIT_MS = 30_000
 
 export function createInvoke(setting: CallSetting): Source['invoke'] {
   const { upstream, endpoint } = setting
-  /** Bindings that were found to belong to this server. */
+  /** Bindings that were checked to belong to this server. */
   const bound = new WeakSet<JsonObject>()
   const reread = (): void => upstream.outdated()
   return async (invocation) => {
@@ -71,13 +73,13 @@ export function createInvoke(setting: CallSetting): Source['invoke'] {
   }
 }
 
-/** Subscriptions outlive their call, so they are not sent like others (MCP-195); `undefined` for any other call. */
+/** Handles subscription calls, whose subscription outlives the call (MCP-195); `undefined` for any other call. */
 async function changeSubscription(
   { upstream, endpoint }: CallSetting,
   { binding, input, context }: Invocation,
 ): Promise<JsonObject | undefined> {
   if (binding.entry !== 'resources' || typeof input.uri !== 'string') return undefined
-  // A subscription ends when its last watcher leaves.
+  // The subscription ends when its last watcher stops, so nothing is sent here.
   if (input.method === 'resources/unsubscribe') return {}
   if (input.method !== 'resources/subscribe') return undefined
   const credentials = readCredentials(binding, context)
@@ -119,7 +121,7 @@ async function invoke(setting: CallSetting, invocation: Invocation): Promise<Jso
   }
 }
 
-/** An earlier attempt was cut while its server worked on a task. */
+/** Continues to follow a task that the server began for an earlier, interrupted attempt. */
 async function resumeTask(
   setting: CallSetting,
   { context }: Invocation,
@@ -128,7 +130,7 @@ async function resumeTask(
 ): Promise<JsonObject> {
   const { signal } = context
   const options = { signal, caller: context, credentials }
-  const answer = (questions: AskedBy) => answerAll(questions, { context, setting })
+  const answer = (questions: KeyedQuestions) => answerAll(questions, { context, setting })
   const open = () => leaseFor(setting.upstream, context, credentials)
   try {
     return await followKeptTask(taskId, context, open, ({ connection }) => ({
@@ -139,7 +141,7 @@ async function resumeTask(
   }
 }
 
-/** The server took the call, so a refused credential must not make it repeatable (rule 9). */
+/** The server has accepted the call, so a refused credential must not make it repeatable (rule 9). */
 function afterTask(error: unknown): unknown {
   if (!isToolError(error) || !isCredentialRefusal(error.cause)) return error
   const { code, message, developerMessage } = error
@@ -155,8 +157,8 @@ async function leaseFor(upstream: Upstream, context: ToolContext, credentials: C
 }
 
 /**
- * Tells the broker that the server refused the caller's token, so that the next call gets another one: renewed, or with the scopes
- * that it lacks (MCP-160). The server did not take the call, so it may be repeated (rule 9).
+ * Tells the broker that the server refused the caller's token, so that the next call gets a renewed token or one with the missing
+ * scopes (MCP-160). The server did not process the call, so it may be repeated (rule 9).
  */
 function reportToken(
   { services }: CallSetting,
@@ -194,7 +196,7 @@ async function sendCall(
 ): Promise<JsonObject> {
   const { nativeName, input, binding, context } = invocation
   await checkProgram(setting, connection, invocation)
-  const levelSet = wantedMessages(connection, context, credentials)
+  const levelSet = lowerMessageLevel(connection, context, credentials)
   if (levelSet !== undefined) await levelSet
   const { method, params: asked } = entryRequest(invocation, connection) ?? {
     method: 'tools/call',
@@ -204,9 +206,9 @@ async function sendCall(
     ...asked,
     ...(binding.task === 'required' && !connection.isModern ? TASK_PARAMS : {}),
     _meta: {
-      // Rule 27: derived by us, ignored by servers that do not know it.
+      // Rule 27. Servers that do not know the key ignore it.
       [META.idempotencyKey]: context.effectKey(),
-      // Another Collet sends the whole result, which this one records and shortens for its own callers (MCP-181).
+      // Asks another Collet for the whole result, which this server records and shortens for its own callers (MCP-181).
       [META.modelBytes]: 0,
       ...context.traceHeaders,
       ...messageMeta(connection, context),
@@ -241,7 +243,7 @@ interface ToolCall {
   readonly headers: HeaderFields | undefined
 }
 
-/** Sends the call, and again with the answers to the questions that the server asks in between (MCP-73). */
+/** Sends the call, and repeats it with answers for as long as the server asks questions (MCP-73). */
 async function runRounds(call: ToolCall): Promise<JsonObject> {
   const { connection, context, headers } = call
   const { signal } = context
@@ -258,7 +260,7 @@ async function runRounds(call: ToolCall): Promise<JsonObject> {
     try {
       result = await connection.call(call.method, params, options)
     } catch (error) {
-      if (await wasSentToPage(error, call)) {
+      if (await hasVisitedPages(error, call)) {
         rounds += 1
         if (rounds > MAX_ROUNDS) throw tooManyRounds()
         continue
@@ -269,7 +271,7 @@ async function runRounds(call: ToolCall): Promise<JsonObject> {
     }
     const task = call.method === 'tools/call' ? createdTask(result, connection) : undefined
     if (task !== undefined) {
-      const answer = (questions: AskedBy) => answerAll(questions, call)
+      const answer = (questions: KeyedQuestions) => answerAll(questions, call)
       if (call.setting.endpoint.transport === 'http') await keepTask(context, task)
       return await followTask({ connection, context, options, answer }, task).catch((error: unknown) => {
         throw afterTask(toCallError(explainLoss(error, connection), signal, true))
@@ -302,15 +304,15 @@ function reportProgress(context: ToolContext, { progress, total, message }: Json
   context.progress(progress, typeof total === 'number' ? total : undefined, textOf(message))
 }
 
-/** Questions of a server by their keys. */
-type AskedBy = readonly (readonly [string, JsonValue])[]
+/** Pairs of a key and a question from the server. */
+type KeyedQuestions = readonly (readonly [string, JsonValue])[]
 
-/** All at once, under the keys of the server: a caller of the newest revision gets them in one round, as it would directly (MCP-173). */
+/** Asks all questions at once, with the server's keys, so that a caller of the newest revision gets them in one round (MCP-173). */
 async function answerAll(
-  questions: AskedBy,
+  questions: KeyedQuestions,
   { context, setting }: Pick<ToolCall, 'context' | 'setting'>,
 ): Promise<JsonObject> {
-  const ask = async ([key, question]: AskedBy[number]): Promise<[string, JsonValue]> => {
+  const ask = async ([key, question]: KeyedQuestions[number]): Promise<[string, JsonValue]> => {
     const method = isWireObject(question) ? textOf(question.method) : undefined
     const { params } = isWireObject(question) ? question : {}
     const answer =
@@ -323,15 +325,15 @@ async function answerAll(
       throw fault(
         'upstream_failed',
         'The MCP server behind the tool sent a request that callers cannot answer.',
-        { developerMessage: `It asks for ${method ?? 'something unreadable'}.` },
+        { developerMessage: `The method of the request is ${method ?? 'unreadable'}.` },
       )
     return [key, answer]
   }
   return Object.fromEntries(await Promise.all(questions.map(ask)))
 }
 
-/** 2025-11-25: a person must visit a page first. The server refused the call until then, so it is sent again (MCP-80). */
-async function wasSentToPage(error: unknown, { context, setting }: ToolCall): Promise<boolean> {
+/** For 2025-11-25: true if the server refused the call until a person visits pages, and the person has visited them (MCP-80). */
+async function hasVisitedPages(error: unknown, { context, setting }: ToolCall): Promise<boolean> {
   if (!(error instanceof RpcError) || error.code !== MCP_CODES.urlElicitationRequired) return false
   const { data } = error
   const visits = isWireObject(data) && isWireArray(data.elicitations) ? data.elicitations : []
@@ -340,7 +342,7 @@ async function wasSentToPage(error: unknown, { context, setting }: ToolCall): Pr
     if (!isWireObject(visit)) return false
     const id = textOf(visit.elicitationId) ?? ''
     const declined = new AbortController()
-    // The wait begins before the question: the person may be done before the answer is here.
+    // The wait begins before the question, because the person may finish before the answer arrives.
     const signal = AbortSignal.any([context.signal, declined.signal])
     const done = setting.upstream.completions.wait(id, MAX_VISIT_MS, signal)
     done.catch(() => undefined)
@@ -355,7 +357,7 @@ async function wasSentToPage(error: unknown, { context, setting }: ToolCall): Pr
 }
 
 function tooManyRounds() {
-  return fault('upstream_failed', 'The MCP server behind the tool asks too many questions.', {
+  return fault('upstream_failed', 'The MCP server behind the tool asked too many questions.', {
     developerMessage: `More than ${MAX_ROUNDS} rounds of questions, ${MAX_QUESTIONS} in one, or ${MAX_WAITS} of waiting.`,
   })
 }
@@ -363,8 +365,8 @@ function tooManyRounds() {
 const MAX_ERROR_LENGTH = 8000
 
 /**
- * The value of a result: structured if the definition promises that, content blocks otherwise. The other members are
- * kept for callers on MCP.
+ * The value of a result: the structured content if the definition declares it, otherwise the content blocks. The other
+ * members are kept for MCP callers.
  */
 export function readOutput(result: JsonObject, isStructured: boolean): JsonValue | ShownValue {
   const content = isWireArray(result.content) ? result.content : undefined
@@ -385,9 +387,13 @@ export function readOutput(result: JsonObject, isStructured: boolean): JsonValue
     return new ShownValue(value, meta)
   }
   if (structuredContent === undefined)
-    throw fault('output_invalid', 'The tool gave no structured result, although its definition says so.', {
-      developerMessage: 'The result has no structuredContent, but the tool has an outputSchema.',
-    })
+    throw fault(
+      'output_invalid',
+      'The tool returned no structured result, although its definition declares one.',
+      {
+        developerMessage: 'The result has no structuredContent, but the tool has an outputSchema.',
+      },
+    )
   if (content === undefined) return structuredContent
   return new ShownValue(structuredContent, { content, ...meta })
 }
@@ -397,7 +403,7 @@ function metaOf({ _meta }: JsonObject): { readonly meta?: JsonObject } {
   return meta === undefined ? {} : { meta }
 }
 
-/** The server's description of a failure, as one text. */
+/** The content blocks of a failure as one text. */
 function failureText(content: JsonArray): string {
   const texts = content.flatMap((block) => {
     if (!isWireObject(block)) return []
@@ -408,21 +414,21 @@ function failureText(content: JsonArray): string {
   return text.length > MAX_ERROR_LENGTH ? `${text.slice(0, MAX_ERROR_LENGTH)}…` : text
 }
 
-/** The tools that one program offers, and how they compare with accepted definitions. */
+/** The tools that one program offers, and the results of comparing accepted definitions with them. */
 interface ProgramCheck {
   /** `listChanges` of the connection when the tools were listed; if it has grown, they are listed again. */
   readonly listChanges: number
   readonly offers: Promise<Discovery>
-  /** Why a definition is not offered any more; `undefined` for one that is. */
+  /** By accepted definition: why the program no longer offers it; `undefined` if it does. */
   readonly found: WeakMap<OfferedTool, string | undefined>
 }
 
 const CHECKS = new WeakMap<McpConnection, ProgramCheck>()
 
 /**
- * A program is started for its callers long after its tools were listed, and may be another one by then (`npx` fetches
- * the newest). So its tools are listed before its first call, and a call that the pins would refuse is not sent to it
- * (rule 32). A server on HTTP changes without being started, so there is no such moment.
+ * A program may be started long after its tools were listed, and may be another version by then (`npx` fetches the newest one).
+ * So its tools are listed again before its first call, and a call that the pins refuse is not sent (rule 32). An HTTP server is
+ * not started by us, so it has no such moment.
  */
 async function checkProgram(
   setting: CallSetting,
@@ -443,7 +449,7 @@ async function checkProgram(
   setting.upstream.changed()
   throw fault(
     'upstream_failed',
-    `The program behind this tool is another one than was accepted: ${why}. Nothing was sent. An operator must accept the change before it can be called again.`,
+    `The program behind this tool differs from the accepted one: ${why}. Nothing was sent. An operator must accept the change before the tool can be called again.`,
     {
       canRetry: true,
       developerMessage: 'See it with `collet pins diff`; accept it with `collet pins accept`.',
@@ -455,7 +461,7 @@ function beginCheck(setting: CallSetting, connection: McpConnection): ProgramChe
   const { listChanges } = connection
   const check = { listChanges, offers: listProgram(setting, connection), found: new WeakMap() }
   CHECKS.set(connection, check)
-  // After a failure the next call lists the tools again.
+  // A failed listing is not kept, so the next call lists the tools again.
   check.offers.catch(() => CHECKS.delete(connection))
   return check
 }
@@ -465,7 +471,7 @@ async function listProgram(setting: CallSetting, connection: McpConnection): Pro
     const deadline = AbortSignal.timeout(setting.options.discoverTimeoutMs)
     return await readListing(setting, connection, await listAll(connection, deadline))
   } catch (error) {
-    const developerMessage = `The program does not list its tools: ${errorText(error)}`
+    const developerMessage = `The tools of the program cannot be listed: ${errorText(error)}`
     throw unreachable({ developerMessage, cause: error })
   }
 }

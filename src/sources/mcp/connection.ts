@@ -20,12 +20,12 @@ import {
 } from './transport.ts'
 
 /**
- * A connection to an MCP server: requests with their answers and progress, notifications in both directions, and the
- * requests of the server. It speaks all revisions over any transport; the handshake decides which one. Invariant: every
- * request settles, by its answer, its signal, the end of its exchange or the end of the connection.
+ * A connection to an MCP server: requests with their answers and progress, notifications in both directions, and requests from
+ * the server. It supports all revisions and transports; `handshake.ts` opens it and chooses the revision.
+ * Invariant: every request settles, by its answer, its signal, the end of its exchange or the end of the connection.
  */
 
-/** The identity and capabilities that servers get. */
+/** The identity and capabilities that this client sends to servers. */
 export const CLIENT = {
   info: { name: 'collet', version: '1' },
   capabilities: { elicitation: { form: { applyDefaults: true }, url: {} }, sampling: {}, roots: {} },
@@ -35,23 +35,23 @@ export const UPSTREAM_LISTS = ['tools', 'prompts', 'resources'] as const satisfi
 
 export interface RequestOptions {
   readonly signal: AbortSignal
-  /** Those of the connection by default. */
+  /** Default: the credentials of the connection. */
   readonly credentials?: Credentials | undefined
   readonly headers?: HeaderFields | undefined
   readonly bounds?: MessageBounds
-  /** The call behind the request: the server's questions go to it. */
+  /** The call behind the request, which gets the server's questions. */
   readonly caller?: ToolContext
-  /** The task that the request asks about: questions that name it go to the same call. */
+  /** The task that the request is about. Questions that name this task go to `caller`. */
   readonly taskId?: string
-  /** `traceparent` of the call behind the request; by default that of the caller. */
+  /** `traceparent` of the call behind the request. Default: that of `caller`. */
   readonly parentSpan?: string | undefined
   /** Receives the parameters of each progress notification. */
   onProgress?(params: JsonObject): void
-  /** The server granted the subscription (2026-07-28). */
+  /** Called when the server grants the subscription (2026-07-28). */
   onAcknowledged?(params: JsonObject): void
 }
 
-/** Handlers of the messages that a server sends on its own initiative. */
+/** Handlers of the requests and notifications that a server sends. */
 export interface Handlers {
   /** `caller`: the call that the request belongs to, if that is known. */
   readonly requests: ReadonlyMap<
@@ -73,7 +73,7 @@ interface ConnectionOptions {
   readonly openedMs: number
   readonly log: Logger
   readonly callsAtOnce: number
-  /** `asks`: the server has asked a question at some time. */
+  /** `asks`: true once the server has asked a question. */
   readonly traits: { readonly asks: boolean }
   onLost(): void
   /** Records a request; absent if no telemetry is exported. */
@@ -90,26 +90,27 @@ interface PendingRequest extends Delivery {
   isAnswered: boolean
 }
 
-/** A server may send this many notifications at once, and then this many a second: more would keep the process busy. */
+/** Notifications that a server may send in one burst. More are dropped, because they would keep the process busy. */
 const MAX_NOTIFICATIONS = 100
-const NOTIFICATIONS_A_SECOND = 50
+/** Rate at which further notifications are admitted. */
+const NOTIFICATIONS_PER_SECOND = 50
 const OWN_NOTIFICATIONS: ReadonlySet<string> = new Set([
   'notifications/progress',
   'notifications/cancelled',
   'notifications/message',
   'notifications/subscriptions/acknowledged',
 ])
-/** No cancellation is sent for these. */
+/** Requests for which no cancellation is sent. */
 const NOT_CANCELLED: ReadonlySet<string> = new Set(['initialize', 'server/discover'])
 const RPC_CODES = { methodNotFound: -32_601, internalError: -32_603 }
 
 export class McpConnection implements Receiver {
   readonly openedMs: number
-  /** True once tools were listed over it. */
+  /** True once tools were listed over this connection. */
   hasListed = false
   /** How often the server reported that one of its lists changed. */
   listChanges = 0
-  /** The level of log messages that was set in the session (2025-11-25 and earlier). */
+  /** The minimum level of log messages that was set in the session (2025-11-25 and earlier). */
   messageLevel: MessageLevel | undefined
   server: ServerFacts = { capabilities: {}, info: {} }
   /** The revision that the handshake agreed on. */
@@ -134,7 +135,7 @@ export class McpConnection implements Receiver {
     this.#transport = options.transport
     this.openedMs = options.openedMs
     const { transport, traits, callsAtOnce } = options
-    // Ledger §3: a question on stdio names no call, so a server that asks gets one call at a time.
+    // Ledger §3: a question on stdio does not name its call, so a server that asks questions gets one call at a time.
     const isOrdered = (): boolean => transport.kind === 'stdio' && traits.asks && !this.isModern
     this.#running = new Semaphore(() => (isOrdered() ? 1 : callsAtOnce))
   }
@@ -156,7 +157,7 @@ export class McpConnection implements Receiver {
     return this.#ended.signal
   }
 
-  /** True while calls of callers run over it. */
+  /** True while calls run over this connection. */
   get hasCalls(): boolean {
     return this.#callers().length > 0
   }
@@ -170,13 +171,13 @@ export class McpConnection implements Receiver {
     })
   }
 
-  /** The message that exceeded the bounds and so ended the connection, and whether only one call can have caused it. */
+  /** Describes the message that exceeded the bounds and so ended the connection. `isOfOneCall`: only one call was running. */
   get excess(): { readonly message: string; readonly isOfOneCall: boolean } | undefined {
     const message = this.#transport.excess
     return message === undefined ? undefined : { message, isOfOneCall: this.#hadOneCall }
   }
 
-  /** From now on every request carries the revision and our capabilities (2026-07-28); `undefined` ends that. */
+  /** Adds the revision and the client's capabilities to every later request (2026-07-28); `undefined` stops that. */
   describeRequests(revision: string | undefined): void {
     this.revision = revision
     this.#envelope =
@@ -189,7 +190,7 @@ export class McpConnection implements Receiver {
           }
   }
 
-  /** Sends one call when a place is free; an `input_required` result is returned as it is. */
+  /** Sends one call once fewer than the allowed number run. Returns an `input_required` result unchanged. */
   async call(method: string, params: JsonObject, options: RequestOptions): Promise<JsonObject> {
     if (!this.#running.tryEnter()) await this.#running.enter(options.signal)
     try {
@@ -311,7 +312,7 @@ export class McpConnection implements Receiver {
     }
   }
 
-  /** Notifications without a handler cost nothing; the others pass at a bounded rate. */
+  /** Ignores notifications without a handler, and limits the rate of the others. */
   #onNotification(method: string, params: JsonObject, via: Delivery | undefined): void {
     const handle = this.#options.handlers.notifications.get(method)
     if ((handle === undefined && !OWN_NOTIFICATIONS.has(method)) || !this.#admits()) return
@@ -326,13 +327,13 @@ export class McpConnection implements Receiver {
         this.#pending.get(Number(meta[META.subscriptionId]))?.options.onAcknowledged?.(params)
       handle?.(params)
     } catch (err) {
-      this.#options.log.debug({ err }, 'A notification of the MCP server was not processed')
+      this.#options.log.debug({ err }, 'A notification from the MCP server could not be processed')
     }
   }
 
   #admits(): boolean {
     const nowMs = performance.now()
-    const refill = ((nowMs - this.#refilledMs) * NOTIFICATIONS_A_SECOND) / 1000
+    const refill = ((nowMs - this.#refilledMs) * NOTIFICATIONS_PER_SECOND) / 1000
     this.#admissible = Math.min(MAX_NOTIFICATIONS, this.#admissible + refill)
     this.#refilledMs = nowMs
     if (this.#admissible < 1) return false
@@ -340,14 +341,14 @@ export class McpConnection implements Receiver {
     return true
   }
 
-  /** The server abandons a request of its own, or a subscription that it granted. */
+  /** The server cancels its own request, or ends a subscription that it granted. */
   #onCancelled(requestId: JsonValue | undefined): void {
     if (this.#asked.delete(requestId)) return
     const pending = this.#pending.get(Number(requestId))
     if (pending?.method === 'subscriptions/listen') pending.reject(new StreamEnded())
   }
 
-  /** 2026-07-28 has no requests of servers, and a client must not answer them. */
+  /** In 2026-07-28 servers send no requests, and a client must not answer them. */
   #onRequest(message: JsonObject, method: string, via: Delivery | undefined): void {
     if (this.isModern) return
     const { id = null, params } = message
@@ -357,7 +358,9 @@ export class McpConnection implements Receiver {
         if (!this.#asked.delete(id)) return
         return this.#send({ jsonrpc: '2.0', id, ...body }, via)
       })
-      .catch((err: unknown) => this.#options.log.debug({ err }, 'An answer to the MCP server was not sent'))
+      .catch((err: unknown) =>
+        this.#options.log.debug({ err }, 'An answer to the MCP server could not be sent'),
+      )
   }
 
   async #answer(
@@ -373,12 +376,12 @@ export class McpConnection implements Receiver {
       return { result: await handle(params, this.#callerOfTask(params) ?? this.#callerFor(via)) }
     } catch (error) {
       if (error instanceof RpcError) return { error: { code: error.code, message: error.message } }
-      this.#options.log.debug({ err: error }, 'A request of the MCP server failed')
+      this.#options.log.debug({ err: error }, 'A request from the MCP server failed')
       return { error: { code: RPC_CODES.internalError, message: 'Internal error' } }
     }
   }
 
-  /** 2025-11-25: a question of a task names the task. */
+  /** In 2025-11-25 a question from a task names the task. */
   #callerOfTask(params: JsonValue | undefined): ToolContext | undefined {
     const meta = isWireObject(params) && isWireObject(params._meta) ? params._meta : {}
     const related = meta[META.relatedTask]
@@ -387,7 +390,7 @@ export class McpConnection implements Receiver {
     return found?.options.caller
   }
 
-  /** Over HTTP the exchange shows which call a question belongs to; elsewhere only a single call is certain. */
+  /** Over HTTP the exchange shows which call a question belongs to. Otherwise the call is known only if a single one runs. */
   #callerFor(via: Delivery | undefined): ToolContext | undefined {
     for (const pending of this.#pending.values())
       if (pending === via && pending.options.caller !== undefined) return pending.options.caller
@@ -415,7 +418,7 @@ export class McpConnection implements Receiver {
     }
   }
 
-  /** The end of an HTTP exchange cancels a request of 2026-07-28 (MCP-83); elsewhere a notification does (MCP-85). */
+  /** In 2026-07-28 over HTTP, ending the exchange cancels the request (MCP-83); otherwise a notification does (MCP-85). */
   #abandon(requestId: number, pending: PendingRequest): void {
     const { signal, credentials } = pending.options
     pending.reject(signal.reason)
@@ -434,7 +437,7 @@ export class McpConnection implements Receiver {
   }
 }
 
-/** Only the kind of a result is checked here; its members are read by the code that knows the method. */
+/** Checks only the type of a result; the code of each method reads the other members. */
 function checkedResult(result: JsonValue | undefined, method: string, isModern: boolean): JsonObject {
   if (!isWireObject(result)) throw new InvalidResult(method, 'not an object')
   const { resultType } = result
@@ -449,7 +452,7 @@ function checkedResult(result: JsonValue | undefined, method: string, isModern: 
   return result
 }
 
-/** The receiver continues the trace at the span of this request, not at that of the call. */
+/** Replaces the trace parent, so that the server continues the trace at the span of this request and not of the call. */
 function inTrace(params: JsonObject, traceparent: string): JsonObject {
   const meta = isWireObject(params._meta) ? params._meta : undefined
   return { ...params, _meta: { ...meta, traceparent } }
@@ -457,14 +460,14 @@ function inTrace(params: JsonObject, traceparent: string): JsonObject {
 
 const MAX_LOGGER_LENGTH = 256
 
-/** A log message that belongs to no single call is dropped, because it could be about another caller's (MCP-191). */
+/** Drops a log message whose call is not known, because it could be about another caller's call (MCP-191). */
 function passMessage({ level, data, logger }: JsonObject, caller: ToolContext | undefined): void {
   const known = MESSAGE_LEVELS.find((name) => name === level)
   if (known === undefined || data === undefined) return
   caller?.message(known, data, typeof logger === 'string' ? logger.slice(0, MAX_LOGGER_LENGTH) : undefined)
 }
 
-/** For values that came off the wire and so are JSON. */
+/** Only for values that were parsed from JSON. */
 export function isWireObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

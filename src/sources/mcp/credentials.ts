@@ -7,12 +7,12 @@ import { isWireObject, textOf } from './connection.ts'
 import type { Credentials, HeaderFields, Prover } from './transport.ts'
 
 /**
- * The credentials of a call towards an MCP server: the caller's token and secrets as headers, and proofs for a token that is bound to a
- * key (DPoP, MCP-165). Calls and listing use it.
- * Invariant: a proof is made for one request, and no key leaves this process.
+ * The credentials of a call to an MCP server: the caller's token and secrets as headers, and proofs for a token that is bound to a
+ * key (DPoP, MCP-165). Calls and discovery use it.
+ * Invariant: a proof is made for one request, and no private key leaves this process.
  */
 
-/** The credentials that the accepted definition asks of the caller: the broker's token, the vault's secrets. */
+/** The caller's credentials that the accepted definition requires: a token from the broker and secrets from the vault. */
 export function readCredentials(binding: JsonObject, context: ToolContext): Credentials {
   const provider = textOf(binding.authorization)
   const { headers: bearer, prover } = provider === undefined ? NONE : readToken(context.token(provider))
@@ -23,7 +23,7 @@ export function readCredentials(binding: JsonObject, context: ToolContext): Cred
   return { headers, fingerprint: fingerprintOf(headers), prover }
 }
 
-/** A token as credentials. */
+/** A token as an `authorization` header, with a prover if the token is bound to a key. */
 export function readToken(token: Secret): Credentials {
   const isBound = token instanceof BoundToken
   const headers = { authorization: `${isBound ? 'DPoP' : 'Bearer'} ${token.reveal()}` }
@@ -40,17 +40,17 @@ function fingerprintOf(headers: HeaderFields): string {
   return Object.keys(headers).length === 0 ? '' : hash('sha256', JSON.stringify(headers), 'hex')
 }
 
-/** RFC 9449 §4. */
+/** Signs DPoP proofs (RFC 9449 §4). */
 class TokenProver implements Prover {
   readonly #key: KeyObject
-  readonly #open: Readonly<Record<string, string>>
+  readonly #publicKey: Readonly<Record<string, string>>
   readonly #tokenHash: string
 
   constructor(token: BoundToken) {
     const whole: JsonWebKey = JSON.parse(token.proofKey.reveal())
     const { kty = '', crv = '', x = '', y = '' } = whole
     this.#key = createPrivateKey({ format: 'jwk', key: whole })
-    this.#open = { kty, crv, x, y }
+    this.#publicKey = { kty, crv, x, y }
     this.#tokenHash = hash('sha256', token.reveal(), 'base64url')
   }
 
@@ -63,7 +63,7 @@ class TokenProver implements Prover {
       ...(nonce === undefined ? {} : { nonce }),
     }
     return await new SignJWT(claims)
-      .setProtectedHeader({ typ: 'dpop+jwt', alg: 'ES256', jwk: this.#open })
+      .setProtectedHeader({ typ: 'dpop+jwt', alg: 'ES256', jwk: this.#publicKey })
       .setIssuedAt()
       .setJti(randomUUID())
       .sign(this.#key)

@@ -16,8 +16,9 @@ import { CALL_BOUNDS } from './transport.ts'
 import type { Endpoint, Upstream } from './upstream.ts'
 
 /**
- * Lists the tools and entries of an MCP server, and subscribes to changes of its lists. Invariant: a list is read within bounds of
- * time, pages, tools and bytes, and an unreadable tool does not affect the others.
+ * Lists the tools and entries of an MCP server, and subscribes to changes of its lists. `index.ts` makes it the source's
+ * `discover`; calls list a program's tools with it.
+ * Invariant: a list is read within limits of time, pages, tools and bytes, and an unreadable tool does not affect the others.
  */
 
 export interface DiscoverSetting {
@@ -61,7 +62,7 @@ async function list(setting: DiscoverSetting, deadline: AbortSignal): Promise<Di
     return await readListing(setting, connection, listing)
   } catch (error) {
     if (!isStale(error, connection)) throw error
-    // A server that was restarted does not know the session.
+    // For example, a restarted server does not know the session.
     upstream.refused(connection)
     throw new StaleConnection('the connection was refused', { cause: error })
   } finally {
@@ -111,12 +112,12 @@ async function readAll(
   return [...tools.values()]
 }
 
-/** The tool with which another Collet lets its callers read its records. Ours has records and a tool of its own. */
+/** True for the tool with which another Collet's callers read its recorded results. This server records results itself. */
 function readsResults({ _meta }: JsonObject): boolean {
   return isWireObject(_meta) && _meta[META.readsResults] === true
 }
 
-/** Rule 32: the origin, or the command and the name and version that the program reports. */
+/** The origin of a server, or the command of a program with the name and version that it reports (rule 32). */
 function identityOf(endpoint: Endpoint, { server }: McpConnection): JsonObject {
   if (endpoint.transport === 'http') return { origin: new URL(endpoint.url).origin }
   const { name, version } = server.info
@@ -133,8 +134,8 @@ function listen({ services, upstream, stopped }: DiscoverSetting, connection: Mc
 function explainDiscovery(error: unknown, { key, options }: DiscoverSetting, late: AbortSignal): ToolError {
   if (isToolError(error)) return error
   if (isCredentialRefusal(error))
-    return fault('upstream_failed', `The MCP server "${key}" wants a credential before it lists its tools.`, {
-      developerMessage: `HTTP ${error.details.status}: write one that may list to sources.${key}.headers.`,
+    return fault('upstream_failed', `The MCP server "${key}" requires a credential to list its tools.`, {
+      developerMessage: `HTTP ${error.details.status}: add a credential that may list tools to sources.${key}.headers.`,
       cause: new UpstreamLacks('credential', error.message, { cause: error }),
     })
   const why = late.aborted ? `no answer within ${options.discoverTimeoutMs} ms` : errorText(error)
@@ -149,7 +150,7 @@ const FIRST_PAUSE_MS = 1000
 const MAX_PAUSE_MS = 60_000
 const ACKNOWLEDGED_MS = 10_000
 
-/** 2026-07-28 reports changes only on a stream that was subscribed to (MCP-47); it is opened again whenever it ends. */
+/** In 2026-07-28 changes are reported only on a subscription stream (MCP-47), which is opened again whenever it ends. */
 async function listenForChanges(
   connection: McpConnection,
   { log, signal, onMissed }: { readonly log: Logger; readonly signal: AbortSignal; onMissed(): void },
@@ -165,14 +166,14 @@ async function listenForChanges(
     const onAcknowledged = (): void => {
       clearTimeout(timer)
       pauseMs = FIRST_PAUSE_MS
-      // Changes between two streams are not reported.
+      // Changes between two streams were not reported.
       if (wasOpen) onMissed()
       wasOpen = true
     }
     pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * 2)
     const options = {
       signal: AbortSignal.any([signal, unacknowledged.signal]),
-      // On stdio the bounds hold for the answers of calls beside it.
+      // On stdio these bounds also apply to the answers of concurrent calls.
       bounds: CALL_BOUNDS,
       onAcknowledged,
     }
@@ -195,7 +196,7 @@ interface Listing extends EntryLists {
   readonly warnings: readonly string[]
 }
 
-/** Reads everything that the server declares to have. A list besides the tools that cannot be read is left out. */
+/** Reads every list that the server declares. An unreadable list is left out with a warning, except that of the tools. */
 export async function listAll(connection: McpConnection, signal: AbortSignal): Promise<Listing> {
   const { capabilities } = connection.server
   const warnings: string[] = []
@@ -212,7 +213,7 @@ export async function listAll(connection: McpConnection, signal: AbortSignal): P
       return []
     })
   if (!LISTED.some((capability) => capabilities[capability] !== undefined))
-    warnings.push('the server declares that it has no tools')
+    warnings.push('the server declares no tools, prompts or resources')
   return {
     tools: await read('tools', 'tools/list', 'tools'),
     prompts: await readFurther('prompts', 'prompts/list', 'prompts'),
@@ -231,7 +232,7 @@ interface PagedList {
   readonly signal: AbortSignal
 }
 
-/** Reads every page of a list (MCP/T-12), up to the bounds. */
+/** Reads every page of a list (MCP/T-12), up to the limits. */
 async function listPages(
   connection: McpConnection,
   { method, member, signal }: PagedList,
@@ -244,8 +245,8 @@ async function listPages(
   for (let pages = 0; pages < MAX_PAGES; pages += 1) {
     const result = await connection.request(method, cursor === undefined ? {} : { cursor }, { signal })
     const page = result[member]
-    if (!isWireArray(page)) throw new TypeError(`${method} gave no list of ${member}`)
-    // Parsing the page was a long step.
+    if (!isWireArray(page)) throw new TypeError(`${method} returned no list of ${member}`)
+    // Parsing the page may have taken long.
     await yielder.yieldNow()
     for (const item of page) {
       bytes += Buffer.byteLength(JSON.stringify(item))

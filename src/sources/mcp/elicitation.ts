@@ -9,16 +9,16 @@ import { RpcError } from './errors.ts'
 import type { Credentials } from './transport.ts'
 
 /**
- * What MCP servers send to the caller behind a call: questions, with their answers in all revisions, and which log messages the
- * caller wants (MCP-192). Invariant: a question names its
- * source and shows characters that would be hidden, so that it cannot be mistaken for a question from elsewhere.
+ * Passes questions from MCP servers to the caller of a call and its answers back, in all revisions, and requests the log messages
+ * that the caller wants (MCP-192). Connections and calls use it.
+ * Invariant: a question names its source and shows hidden characters, so that it cannot pretend to come from elsewhere.
  */
 
 const MAX_MESSAGE_LENGTH = 10_000
-/** Keys of questions that are passed on; others are numbered. */
+/** Valid keys of questions. Questions with other keys are numbered. */
 const KEY = /^[A-Za-z0-9_.-]{1,64}$/
 
-/** Asks the person behind the call; a question that cannot be shown to a person is declined. */
+/** Asks the person behind the call. Declines a question that cannot be shown to a person. */
 export async function askCaller(
   context: ToolContext,
   params: JsonValue | undefined,
@@ -41,13 +41,13 @@ function keyOf(params: JsonValue | undefined, given: string | undefined): { read
 
 const NEEDED = { sampling: 'use its model (sampling)', roots: 'list its folders (roots)' } as const
 
-/** Requests besides `elicitation/create` that a server may send to the caller, by method. */
+/** Modes of the requests besides `elicitation/create` that a server may send to the caller, by method. */
 const CALLER_REQUESTS: ReadonlyMap<string, keyof typeof NEEDED> = new Map([
   ['sampling/createMessage', 'sampling'],
   ['roots/list', 'roots'],
 ])
 
-/** The result of a server's request to the caller's model or for its folders (MCP-137); `undefined` for another method. */
+/** Forwards a server's request to use the caller's model or list its folders (MCP-137); `undefined` for another method. */
 export async function requestCaller(
   context: ToolContext,
   method: string,
@@ -62,21 +62,21 @@ export async function requestCaller(
   if (answer.action === 'accept' && answer.content !== undefined) return answer.content
   throw new RpcError(
     CALLER_REFUSED,
-    `The caller did not let the server ${NEEDED[mode]}: it declined, or its client cannot do that.`,
+    `The caller did not let the server ${NEEDED[mode]}: it declined, or its client does not support it.`,
   )
 }
 
-/** The code that the specification gives for a request which the person declined. */
+/** The specification's error code for a request that the person declined. */
 const CALLER_REFUSED = -1
 
-/** Members that belong to the exchange with the server are left out. */
+/** The params without the members that belong to the exchange with the server. */
 function samplingOf(params: JsonValue | undefined): JsonObject {
   if (!isWireObject(params)) throw new RpcError(JSON_RPC_CODES.badParams, 'Invalid sampling request')
   const { _meta, task: _task, ...rest } = params
   return rest
 }
 
-/** The answer as MCP writes it. Forms are flat (MCP-76), so other values are left out; defaults fill missing fields. */
+/** The answer in MCP's format. Forms are flat (MCP-76), so nested values are left out; defaults fill missing fields. */
 function toWire(answer: ElicitationAnswer, schema: JsonValue | undefined): JsonObject {
   const { action } = answer
   if (answer.action !== 'accept' || answer.content === undefined) return { action }
@@ -96,14 +96,14 @@ function isFormValue(value: JsonValue | undefined): value is JsonValue {
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
 }
 
-/** A server's question in our form; `undefined` if it cannot be shown to a person. */
+/** Converts a server's question; `undefined` if it cannot be shown to a person. */
 export function readQuestion(params: JsonValue | undefined, source: string): Elicitation | undefined {
   if (!isWireObject(params)) return undefined
   const text = cleanText((textOf(params.message) ?? '').slice(0, MAX_MESSAGE_LENGTH))
   const message = `The MCP server "${source}" asks: ${text}`
   if (params.mode === 'url') {
     const url = URL.parse(textOf(params.url) ?? '')
-    // A link with another scheme could run code where it is opened; a user in it makes it look like another host.
+    // A link with another scheme could run code where it is opened; a user name in it could look like a host.
     if (url === null || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
       return undefined
     return { mode: 'url', message, url: url.href, id: textOf(params.elicitationId) ?? '', untrusted: true }
@@ -112,10 +112,10 @@ export function readQuestion(params: JsonValue | undefined, source: string): Eli
   return schema === undefined ? undefined : { mode: 'form', message, schema, untrusted: true }
 }
 
-/** Members that are only shown; all others are sent back and must stay as they are. */
+/** Members that are only shown. All others may be sent back and must not be changed. */
 const SHOWN: ReadonlySet<string> = new Set(['title', 'description', 'enumNames'])
 
-/** `undefined` if a name or a choice, which is sent back, would look different. */
+/** `undefined` if a name or choice, which is sent back unchanged, contains hidden characters. */
 function cleanForm(schema: JsonObject): JsonObject | undefined {
   const cleaned = cleanMembers(schema)
   return hasHidden(cleaned) ? undefined : cleaned
@@ -135,7 +135,7 @@ function cleanMember(value: JsonValue): JsonValue {
   return isWireObject(value) ? cleanMembers(value) : value
 }
 
-/** A field may be called `title`; its value is then an object and not a text. */
+/** A field may itself be called `title`; then the value is an object and not a text. */
 function cleanShown(value: JsonValue): JsonValue {
   if (typeof value === 'string') return cleanText(value)
   return isWireArray(value) ? value.map(cleanShown) : cleanMember(value)
@@ -148,7 +148,7 @@ function hasHidden(value: JsonValue): boolean {
   return Object.entries(value).some(([name, member]) => hasHidden(name) || hasHidden(member))
 }
 
-/** Calls that wait until a person has finished at a page of the server (MCP-80). */
+/** Lets calls wait until a person has finished at a page of the server (MCP-80). */
 export class Completions {
   readonly #waiting = new Map<string, Set<() => void>>()
 
@@ -183,10 +183,10 @@ export function messageMeta(
 }
 
 /**
- * Sets the level of the session, if it is not low enough for this caller; a connection that several callers share keeps the lowest
- * level, and each of them gets only what it asked for. Returns at once if there is nothing to set.
+ * Lowers the level of the session if this caller wants more messages. A connection that several callers share keeps the lowest
+ * level, and each caller gets only the messages that it asked for. Returns `undefined` if there is nothing to set.
  */
-export function wantedMessages(
+export function lowerMessageLevel(
   connection: McpConnection,
   { messageLevel, signal }: ToolContext,
   credentials: Credentials,
@@ -196,7 +196,7 @@ export function wantedMessages(
   const set = connection.messageLevel
   if (set !== undefined && rankOf(set) <= rankOf(messageLevel)) return undefined
   connection.messageLevel = messageLevel
-  // A server that refuses the level still takes the call.
+  // A refused level does not prevent the call.
   return connection.request('logging/setLevel', { level: messageLevel }, { signal, credentials }).then(
     () => undefined,
     () => undefined,

@@ -13,12 +13,12 @@ import { SKILL_METHODS, skillRequest, unknownFile, usableSkills } from './skills
 import type { Endpoint } from './upstream.ts'
 
 /**
- * The entries of an MCP server besides its tools: prompts, templates of resource addresses, its resources, its skills and the
- * completion of arguments. Discovery reads them into offered definitions, and a call of one becomes the request of its method.
- * Invariant: an entry only reads, so none of them asks for approval.
+ * The entries of an MCP server besides its tools: prompts, resource templates, resources, skills and completions. Discovery converts
+ * them to offered definitions, and a call of one becomes the request of its method.
+ * Invariant: an entry only reads, so no entry requires approval.
  */
 
-/** The capability of the server that offers entries of a kind, and the method that reads one. */
+/** The method that a call of an entry of each kind sends by default. */
 const METHODS = {
   prompt: 'prompts/get',
   template: 'resources/read',
@@ -29,7 +29,7 @@ const METHODS = {
 
 type McpEntryKind = keyof typeof METHODS
 
-/** Requests that the entry `resources` of a source takes. */
+/** Methods that the entry `resources` of a source accepts. */
 const RESOURCE_METHODS = [
   'resources/list',
   'resources/read',
@@ -41,7 +41,7 @@ const MAX_DEFINITION_SIZE = 1_048_576
 const DEFINITION_BOUNDS = { ...JSON_BOUNDS, maxValues: 5_000 }
 const MAX_NAME_LENGTH = 256
 
-/** The lists of a server that discovery reads besides its tools. */
+/** The lists that discovery reads besides the tools. */
 export interface EntryLists {
   readonly prompts: readonly JsonObject[]
   readonly resourceTemplates: readonly JsonObject[]
@@ -138,7 +138,7 @@ function templateOf(uriTemplate: string, definition: JsonObject, setting: EntryS
   })
 }
 
-/** Files of skills are read through their skills, which are pinned. */
+/** Templates for skill files are not offered, because these files are read through their skills, which are pinned. */
 function isSkillTemplate({ uriTemplate }: JsonObject): boolean {
   return typeof uriTemplate === 'string' && uriTemplate.startsWith(SKILL_SCHEME)
 }
@@ -176,7 +176,7 @@ const RESOURCES_INPUT: JsonObject = {
   type: 'object',
   properties: {
     method: { enum: [...RESOURCE_METHODS], description: 'What to do.' },
-    uri: { type: 'string', description: 'Address of the resource; not for a list.' },
+    uri: { type: 'string', description: 'Address of the resource; not for resources/list.' },
     cursor: { type: 'string', description: 'Where the next page of a list begins.' },
   },
   required: ['method'],
@@ -200,7 +200,7 @@ const COMPLETIONS_INPUT: JsonObject = {
   properties: {
     ref: { type: 'object', description: 'The prompt or the template whose argument is completed.' },
     argument: { type: 'object', description: 'Name and beginning of the argument.' },
-    context: { type: 'object', description: 'Arguments that are complete already.' },
+    context: { type: 'object', description: 'Arguments that are already complete.' },
   },
   required: ['ref', 'argument'],
 }
@@ -210,7 +210,7 @@ interface EntryParts {
   readonly description: string
   readonly inputSchema: JsonObject
   readonly definition?: JsonObject
-  /** The upstream's name for it, where the request names it. */
+  /** The upstream's name, if the request contains it. */
   readonly name?: string
   /** Address of a skill. */
   readonly uri?: string
@@ -243,7 +243,7 @@ function entryOf(
   }
 }
 
-/** Who may see the tools of the source may see its entries; what the operator says of effects is about tools. */
+/** Entries have the visibility, time limits and costs of the source's tools. The operator's settings on effects concern only tools. */
 export function entryPolicy(nativeName: string, options: McpOptions): PolicyDefinition {
   const { scopes, tenants = options.tenants, timeoutMs, cost } = writtenPolicy(nativeName, options)
   return {
@@ -283,7 +283,7 @@ export function entryRequest(
   }
 }
 
-/** The result of an entry's request as callers get it: without the members that describe the server's own exchange. */
+/** The result of an entry's request without the members that concern only the exchange with the server. */
 export function entryResult(
   { resultType: _resultType, _meta, ...value }: JsonObject,
   meta: ShownContent,
@@ -291,7 +291,7 @@ export function entryResult(
   return new ShownValue(value, meta)
 }
 
-/** Callers get the server's own error of an entry, because methods other than `tools/call` have no results that report errors. */
+/** Passes on the server's JSON-RPC error, because only `tools/call` has results that report errors. */
 export function entryFailure(error: unknown): unknown {
   const cause = isToolError(error) ? error.cause : undefined
   return cause instanceof RpcError

@@ -4,12 +4,12 @@ import { MCP_CODES } from '#protocols/mcp/wire'
 import type { McpConnection } from './connection.ts'
 
 /**
- * How requests to an MCP server fail, and which fault a failed call ends with. The connection and its transports throw
- * these errors; calls and discovery translate them. Invariant: `canRetry` only if the server did not process the call
- * (rule 9).
+ * The errors of requests to an MCP server, and their conversion to the errors of calls. The connection and its transports throw
+ * them; calls and discovery convert them.
+ * Invariant: `canRetry` is set only if the server did not process the call (rule 9).
  */
 
-/** The server answered with a JSON-RPC error; as an answer of ours, it carries the code. */
+/** A JSON-RPC error: one that the server answered with, or one that this client answers with. */
 export class RpcError extends Error {
   override readonly name = 'RpcError'
   readonly code: number
@@ -67,17 +67,17 @@ export class InvalidResult extends Error {
   }
 }
 
-/** The connection, and not the call, was refused: the call may be sent over a new one. */
+/** The connection was refused and not the call, so the call may be sent over a new connection. */
 export class StaleConnection extends Error {
   override readonly name = 'StaleConnection'
 }
 
 const MAX_TEXT_LENGTH = 2000
 const RPC_CODES = { methodNotFound: -32_601, badParams: -32_602 }
-/** Statuses that mean that the server did not process the request (rule 9). */
+/** Statuses with which a server refuses a request without processing it (rule 9). */
 const NOT_TAKEN: ReadonlySet<number> = new Set([429, 503])
 
-/** The fault that a failed call ends with. `wasAnswered`: the server processed an earlier round of the call. */
+/** The error of a failed call. `wasAnswered`: the server has processed an earlier round of the call. */
 export function toCallError(error: unknown, signal: AbortSignal, wasAnswered: boolean): unknown {
   if (signal.aborted) return signal.reason
   const explained = explainFault(error)
@@ -98,15 +98,15 @@ function explainFault(error: unknown): ToolError {
     return failed(message, { cause: error, errorNumber: error.code })
   }
   if (error instanceof StreamEnded)
-    return failed('The MCP server behind the tool broke off before its answer.', { cause: error })
+    return failed('The MCP server behind the tool ended its stream without an answer.', { cause: error })
   if (error instanceof NotConnected) return unreachable({ cause: error })
   const details = { developerMessage: errorText(error), cause: error }
   return error instanceof ConnectionClosed
-    ? failed('The MCP server behind the tool went away during the call.', details)
-    : failed('The MCP server behind the tool gave no usable answer.', details)
+    ? failed('The connection to the MCP server behind the tool was closed during the call.', details)
+    : failed('The MCP server behind the tool returned no usable answer.', details)
 }
 
-/** A server that was given up because of its answer did what the call asked for, which the text must not hide (rule 9). */
+/** If the connection was closed because of a message that is too large, the call took effect, and the text must say so (rule 9). */
 export function explainLoss(error: unknown, { excess }: McpConnection): unknown {
   if (excess === undefined || !(error instanceof ConnectionClosed)) return error
   const { message, isOfOneCall } = excess
@@ -128,7 +128,7 @@ function explainRefusal(error: HttpRefusal): ToolError {
   if (NOT_TAKEN.has(status))
     return unreachable({ ...details, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) })
   if (isCredentialRefusal(error))
-    return failed('The MCP server behind the tool refused the credential it was given.', details)
+    return failed('The MCP server behind the tool refused the credential.', details)
   return failed(`The MCP server behind the tool answered with HTTP ${status}.`, details)
 }
 
@@ -146,8 +146,8 @@ export function errorText(error: unknown): string {
 }
 
 /**
- * True if the connection, and not the call, was refused: an ended session, another era, a process that is gone.
- * The server did not process the call, so it may be sent over a new connection.
+ * True if the connection was refused and not the call: the session or the process has ended, or the server now supports another
+ * revision. The server did not process the call, so it may be sent over a new connection.
  */
 export function isStale(error: unknown, { isModern, hasSession }: McpConnection): boolean {
   if (error instanceof NotConnected) return true

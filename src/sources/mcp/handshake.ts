@@ -24,8 +24,9 @@ import type { Credentials, Transport } from './transport.ts'
 import type { Endpoint } from './upstream.ts'
 
 /**
- * Opens connections: starts the transport, finds the protocol era of the server (MCP/T-24) and shakes hands. Invariant:
- * whatever was started is ended if that fails.
+ * Opens connections: starts the transport, finds the server's protocol era (with or without sessions, MCP/T-24) and performs the
+ * handshake. `upstream.ts` uses it.
+ * Invariant: if the handshake fails, its connection and process are closed.
  */
 
 /** Settings that all connections of a source share. */
@@ -42,7 +43,7 @@ export interface ConnectionSetting {
   onLost(connection: McpConnection, why: string | undefined): void
 }
 
-/** The era of a server, as an earlier handshake found it. */
+/** The era of a server: `legacy` with `initialize` and sessions, or `modern` with `server/discover`. */
 export type Era = { readonly kind: 'legacy' } | { readonly kind: 'modern'; readonly discovered: JsonObject }
 
 interface OpenRequest {
@@ -56,15 +57,15 @@ export interface OpenedConnection {
   readonly era: Era
 }
 
-/** MCP/T-24: a silent server on stdio is an old one; it gets this long to refuse the question for its era. */
+/** How long the probe for the era waits on stdio. A server that does not answer is an old one (MCP/T-24). */
 const PROBE_MS = 5000
-/** On HTTP silence proves less: a new connection tries the old handshake. */
+/** How long the probe waits on HTTP. Without an answer the era stays undecided, and a new connection tries the old handshake. */
 const HTTP_PROBE_MS = 10_000
 const LEGACY_REVISIONS: ReadonlySet<JsonValue | undefined> = new Set([
   ...['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05', '2024-10-07'],
 ])
 
-/** The question for the era got no answer that decides it. */
+/** The probe got no answer that decides the era. */
 class EraUndecided extends Error {
   override readonly name = 'EraUndecided'
 }
@@ -76,10 +77,10 @@ export async function openConnection(
   const { era, signal } = request
   const first = await attempt(setting, request)
   if ('connection' in first) return first
-  // MCP/T-24: an old server may have exited, or refused us, at the question for its era.
+  // MCP/T-24: an old server may have exited at the probe or refused it.
   const mayBeOld =
     era === undefined && setting.options.revision === 'auto' && first.error instanceof EraUndecided
-  // A server that the question broke exits with an error; a program that ended well is not a server, and not run twice.
+  // A server that the probe broke exits with an error. A program that exits with success is not a server and is not run twice.
   const isDone = first.transport instanceof StdioTransport && first.transport.isDone
   if (!mayBeOld || isDone || signal.aborted) throw explained(first, setting, signal)
   const second = await attempt(setting, { ...request, era: { kind: 'legacy' } })
@@ -92,7 +93,7 @@ interface Failure {
   readonly transport: Transport
 }
 
-/** The program's exit and stderr explain more than the failed request. */
+/** Adds the program's exit and stderr, which explain more than the failed request. */
 function explained(
   { error, transport }: Failure,
   { options }: ConnectionSetting,
@@ -105,7 +106,7 @@ function explained(
   const { ownEnding, stderrTail } = transport
   if (!isLate && ownEnding === undefined) return error
   const silent = ownEnding === undefined ? '; it wrote nothing to stderr' : ''
-  const text = `${ownEnding ?? late}${stderrTail === '' ? silent : `; its last words: ${stderrTail}`}`
+  const text = `${ownEnding ?? late}${stderrTail === '' ? silent : `; its last output: ${stderrTail}`}`
   if (ownEnding === undefined) return new UpstreamLacks('time', text, { cause: error })
   const isAbsent = error instanceof Error && 'code' in error && error.code === 'ENOENT'
   return isAbsent ? new UpstreamLacks('program', text, { cause: error }) : new Error(text, { cause: error })
@@ -158,21 +159,18 @@ function handlersFor(setting: ConnectionSetting, connection: () => McpConnection
           setting.traits.asks = true
           if (!isJsonObject(params))
             throw new RpcError(JSON_RPC_CODES.badParams, 'Invalid elicitation request')
-          // Ledger §3, correlation: better no answer than one to another caller's question.
+          // Ledger §3, correlation: without a known caller the question is cancelled, because another caller must not get it.
           return caller === undefined ? { action: 'cancel' } : await askCaller(caller, params, setting.key)
         },
       ],
       ...['sampling/createMessage', 'roots/list'].map((method): [string, RequestHandler] => [
         method,
         async (params, caller) => {
-          // Many servers ask for roots after the handshake, when no call runs: that is no reason to order calls.
+          // Many servers request roots right after the handshake, when no call runs. That is no reason to serialize calls.
           if (connection().hasCalls) setting.traits.asks = true
           const result = caller === undefined ? undefined : await requestCaller(caller, method, params)
           if (result !== undefined) return result
-          throw new RpcError(
-            JSON_RPC_CODES.badRequest,
-            'No single call is known that this request belongs to',
-          )
+          throw new RpcError(JSON_RPC_CODES.badRequest, 'The call that this request belongs to is not known')
         },
       ]),
     ]),
@@ -209,7 +207,7 @@ async function shakeHands(
   return await initialize(connection, transport, signal)
 }
 
-/** The answer of a server of 2026-07-28; `undefined` for an old server. Throws `EraUndecided` if nothing is known. */
+/** The discovery result of a server of 2026-07-28; `undefined` for an old server. Throws `EraUndecided` if neither is known. */
 async function probe(
   connection: McpConnection,
   transport: Transport,
@@ -225,10 +223,10 @@ async function probe(
   const isNewer = supported?.some((version) => isNewVersionHeader(textOf(version))) === true
   if (!isNewer && options.revision === 'auto') return undefined
   const list = supported === undefined ? '' : `; it supports ${supported.join(', ')}`
-  throw new Error(`The server does not speak ${NEW_REVISION}${list}`)
+  throw new Error(`The server does not support ${NEW_REVISION}${list}`)
 }
 
-/** The result of `server/discover`, or the revisions that a server supports which does not take it as we sent it. */
+/** The result of `server/discover`; if the server does not accept the request, the revisions that it names instead. */
 async function discoverServer(
   connection: McpConnection,
   { kind }: Transport,
@@ -247,18 +245,18 @@ async function discoverServer(
     if (signal.aborted || isCredentialRefusal(error)) throw error
     const isSilent = late.aborted && isStdio
     if (isSilent || isOldAnswer(error)) return { supported: supportedBy(error) }
-    const message = `The server did not say which protocol revision it speaks: ${errorText(error)}`
+    const message = `The server did not say which protocol revisions it supports: ${errorText(error)}`
     throw new EraUndecided(message, { cause: error })
   }
 }
 
-/** True for a refusal by a server that does not know the method; every JSON-RPC error is one. */
+/** True for a refusal that an old server may send, which does not know the method. Any JSON-RPC error counts. */
 function isOldAnswer(error: unknown): boolean {
   if (error instanceof RpcError || error instanceof InvalidResult) return true
   return error instanceof HttpRefusal && error.details.status < 500
 }
 
-/** The revisions that the error of a server of 2026-07-28 or later names (-32022). */
+/** The revisions in the error -32022 of a server of 2026-07-28 or later. */
 function supportedBy(error: unknown): readonly JsonValue[] | undefined {
   const body = error instanceof HttpRefusal ? parseJson(error.details.text) : undefined
   const refusal = isWireObject(body) && isWireObject(body.error) ? body.error : error
@@ -335,8 +333,8 @@ function transportTo({ endpoint, options, services }: ConnectionSetting, { crede
 }
 
 /**
- * Variables of our environment that programs inherit, compared without regard to case. The last lines
- * describe how this machine reaches the network: without them, a launcher like `npx` or `uvx` waits in silence.
+ * Environment variables that programs inherit, compared case-insensitively. The proxy, certificate and registry variables are
+ * needed on machines that reach the network through them: without them, a launcher like `npx` or `uvx` hangs silently.
  */
 const INHERITED: ReadonlySet<string> = new Set([
   ...['home', 'logname', 'path', 'shell', 'term', 'user', 'lang', 'tmpdir'],

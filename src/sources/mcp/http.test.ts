@@ -25,7 +25,7 @@ const event = (value: unknown, id = '') =>
   `${id === '' ? '' : `id: ${id}\n`}event: message\ndata: ${JSON.stringify(value)}\n\n`
 const done = (result: unknown) => ({ jsonrpc: '2.0', id: ID, result })
 
-/** Makes a call that gets these answers, in their order. */
+/** Makes a call that gets these answers, in this order. */
 async function call(answers: readonly PlainAnswer[], revision?: string) {
   const left = [...answers]
   const send = vi.fn<SendRequest>(async () => left.shift() ?? json({}, 500))
@@ -132,7 +132,7 @@ describe('a request over HTTP', () => {
     expect(unnumbered.send).toHaveBeenCalledTimes(1)
   })
 
-  it('rule 33: follows a redirect within the origin, and no other', async () => {
+  it('rule 33: follows only redirects within the origin', async () => {
     const moved = await call([answer(307, '', '', { location: '/mcp/' }), json(done(RESULT))])
     expect(await moved.calling).toEqual(RESULT)
     expect(moved.send.mock.lastCall?.[0]).toMatchObject({ method: 'POST', url: { pathname: '/mcp/' } })
@@ -167,8 +167,8 @@ describe('a request over HTTP', () => {
   })
 
   it.each([
-    ['without a kind', {}],
-    ['of an unknown kind', { resultType: 'partly' }],
+    ['without a type', {}],
+    ['of an unknown type', { resultType: 'partly' }],
     ['that asks nothing', { resultType: 'input_required', inputRequests: {} }],
   ])('rejects a result of 2026-07-28 %s', async (_, result) => {
     await expect((await call([json(done(result))], '2026-07-28')).calling).rejects.toThrow('Invalid result')
@@ -180,7 +180,7 @@ describe('a request over HTTP', () => {
     await expect(deep.calling).rejects.toMatchObject({ code: 'upstream_failed' })
   })
 
-  it('MCP-85: a server of a 2025 revision is sent a cancellation with the credentials of the call', async () => {
+  it('MCP-85: sends a server of a 2025 revision the cancellation with the credentials of the call', async () => {
     const { calling, send, stop } = await call([stream('id: e1\ndata:\n\n')])
     await vi.waitUntil(() => send.mock.calls.length === 1)
     stop.abort(new Error('enough'))
@@ -193,7 +193,7 @@ describe('a request over HTTP', () => {
     })
   })
 
-  it('ends with the connection', async () => {
+  it('fails when the connection is closed', async () => {
     const { calling, connection } = await call([stream('id: e1\ndata:\n\n')])
     await connection.close()
     await expect(calling).rejects.toMatchObject({ name: 'ConnectionClosed' })

@@ -23,23 +23,24 @@ import {
 } from './transport.ts'
 
 /**
- * Streamable HTTP in all revisions: one exchange for each message, answered by JSON or by a stream of events, which is
- * resumed if it breaks off and the server numbers its events. Invariant: each exchange carries the credentials of its
- * own delivery and ends with the delivery's signal.
+ * The Streamable HTTP transport in all revisions: one exchange for each message, answered with JSON or with a stream of events. A
+ * stream that breaks off is resumed if its events have ids. `handshake.ts` creates it.
+ * Invariant: each exchange has the credentials of its own delivery and ends with the delivery's signal.
  */
 
 interface HttpOptions {
   readonly url: string
   /** The operator's headers, sent with every request. */
   readonly headers: Readonly<Record<string, Secret>>
-  /** The credentials of the connection, for messages that bring none. */
+  /** The credentials of the connection, for messages without their own. */
   readonly credentials: Credentials
   readonly fetch: typeof fetch
-  /** Cheaper than `fetch`, if there is one. */
+  /** If set, used instead of `fetch`, because it is faster. */
   readonly send: SendRequest | undefined
 }
 
-const FAREWELL_MS = 2000
+/** Time limit for ending the session on close. */
+const DELETE_TIMEOUT_MS = 2000
 const MAX_REDIRECTS = 5
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 /** Redirects after which a POST stays a POST. */
@@ -47,10 +48,10 @@ const SAME_METHOD: ReadonlySet<number> = new Set([307, 308])
 const MAX_RESUMES = 5
 const FIRST_PAUSE_MS = 1000
 const PAUSE_GROWTH = 1.5
-/** A server cannot request an earlier retry. */
+/** Shorter retry times of a server are ignored. */
 const MIN_RETRY_MS = 1000
-/** After this many events of one stream, other work gets a turn. */
-const EVENTS_A_TURN = 100
+/** After this many events of one stream the event loop gets a turn. */
+const EVENTS_PER_TURN = 100
 const MAX_REFUSAL_BYTES = 65_536
 const MAX_RETRY_AFTER_MS = 3_600_000
 const ACCEPTED = `${JSON_TYPE}, ${STREAM_TYPE}`
@@ -65,7 +66,7 @@ export class HttpTransport implements Transport {
   #receiver: Receiver | undefined
   #sessionId: string | undefined
   #revision: string | undefined
-  /** The nonce that the server wants in proofs. */
+  /** The nonce that the server requires in DPoP proofs. */
   #nonce: string | undefined
 
   constructor({ url, headers, credentials, fetch: send, send: sendPlain }: HttpOptions) {
@@ -113,19 +114,19 @@ export class HttpTransport implements Transport {
       .catch(() => undefined)
   }
 
-  /** Gives an old session back (MCP-26), as far as the server permits. */
+  /** Also ends the session at the server, if there is one (MCP-26). */
   async close(): Promise<void> {
     if (this.#closing.signal.aborted) return
     const headers = this.#headers({ credentials: undefined, headers: undefined })
     const hasSession = this.#sessionId !== undefined
     this.#closing.abort(new NotConnected())
     if (!hasSession) return
-    const signal = AbortSignal.timeout(FAREWELL_MS)
+    const signal = AbortSignal.timeout(DELETE_TIMEOUT_MS)
     const leaving = this.#exchange('DELETE', headers, { signal, credentials: undefined })
     await leaving.then(startOf).catch(() => undefined)
   }
 
-  /** Follows redirects within the origin, because the server took nothing (rule 33). */
+  /** Follows redirects within the origin, because a server that redirects did not process the request (rule 33). */
   async #exchange(
     method: 'GET' | 'POST' | 'DELETE',
     headers: HeaderFields,
@@ -144,7 +145,7 @@ export class HttpTransport implements Transport {
     }
   }
 
-  /** A server that wants another nonce in the proof took nothing, so the request is sent once more (RFC 9449 §9). */
+  /** A server that requires another nonce did not process the request, so it is sent once more (RFC 9449 §9). */
   async #sendProven(
     request: {
       readonly url: URL
@@ -190,7 +191,7 @@ export class HttpTransport implements Transport {
     }
     fields['content-type'] = JSON_TYPE
     fields.accept = ACCEPTED
-    // Lists are large; the answer of a call is usually too small to gain from it.
+    // Lists are large; the answer of a call is usually too small to gain from compression.
     if (delivery.bounds !== CALL_BOUNDS) fields['accept-encoding'] = 'gzip, deflate, br'
     return fields
   }
@@ -207,7 +208,7 @@ export class HttpTransport implements Transport {
       throw new Error('the answer is not a JSON-RPC message')
   }
 
-  /** Reads a stream until the answer has come, and asks for the rest of a stream that broke off (MCP-27). */
+  /** Reads a stream until the answer has arrived, and resumes a stream that broke off (MCP-27). */
   async #follow(first: PlainAnswer, delivery: Delivery, isStandalone: boolean): Promise<void> {
     const place: StreamPlace = { lastId: undefined, retryMs: undefined }
     let failures = 0
@@ -227,7 +228,7 @@ export class HttpTransport implements Transport {
     }
   }
 
-  /** A stream of events; `undefined` if it could not be opened this time. */
+  /** Opens a stream of events; `undefined` if this attempt failed, `never` if the server has no such stream. */
   async #open(delivery: Delivery, lastId: string | undefined): Promise<PlainAnswer | 'never' | undefined> {
     const headers = { ...this.#headers(delivery), accept: STREAM_TYPE }
     try {
@@ -242,7 +243,7 @@ export class HttpTransport implements Transport {
     }
   }
 
-  /** Returns true when the stream has brought the answer. */
+  /** Returns true once the stream has delivered the answer. */
   async #readStream({ body }: PlainAnswer, delivery: Delivery, place: StreamPlace): Promise<boolean> {
     const { maxBytes, json } = delivery.bounds
     const parser = new EventParser(maxBytes)
@@ -260,7 +261,7 @@ export class HttpTransport implements Transport {
           const value = event === 'message' && data !== '' ? parseJson(data) : undefined
           if (value !== undefined && this.#receiver?.receive(value, delivery) === 'answered') return true
           events += 1
-          if (events % EVENTS_A_TURN === 0) await nextTurn()
+          if (events % EVENTS_PER_TURN === 0) await nextTurn()
         }
       }
     } catch (error) {
@@ -273,7 +274,7 @@ export class HttpTransport implements Transport {
     return false
   }
 
-  /** Throws the refusal, or delivers the JSON-RPC error by which a server of 2026-07-28 explains it. */
+  /** Delivers the JSON-RPC error with which a server of 2026-07-28 explains a refusal; otherwise throws the refusal. */
   async #refuse(message: JsonObject, delivery: Delivery, answer: PlainAnswer): Promise<void> {
     const { status } = answer
     const text = await startOf(answer)
@@ -300,13 +301,13 @@ function sendByFetch(send: typeof fetch): SendRequest {
   }
 }
 
-/** Where a stream that broke off is to be resumed, and when. */
+/** The position from which a broken stream is resumed, and the server's retry time. */
 interface StreamPlace {
   lastId: string | undefined
   retryMs: number | undefined
 }
 
-/** The revision that a message carries itself (2026-07-28). */
+/** The revision in the metadata of a message (2026-07-28). */
 function describedRevision(params: JsonObject[string] | undefined): string | undefined {
   const meta = isWireObject(params) ? params._meta : undefined
   const revision = isWireObject(meta) ? meta[META.protocolVersion] : undefined
@@ -331,7 +332,7 @@ function tooMuch(problem: string): Error {
   })
 }
 
-/** The beginning of a body. Reading it leaves the connection to the next request. */
+/** The beginning of a body. Reading it frees the connection for the next request. */
 async function startOf({ body }: PlainAnswer): Promise<string> {
   try {
     return (await readStart(body, MAX_REFUSAL_BYTES)).bytes.toString('utf8')
@@ -360,7 +361,7 @@ function redirectTarget(url: URL, answer: PlainAnswer): URL | undefined {
   return URL.parse(headerOf(answer, 'location') ?? '', url.href) ?? undefined
 }
 
-/** True for equal scheme, host and port, or HTTPS instead of HTTP on the default ports; neither may have a user. */
+/** True for the same scheme, host and port, or for HTTP to HTTPS on the default ports. The target must not have credentials. */
 function isWithinOrigin(from: URL, to: URL): boolean {
   if (to.username !== '' || to.password !== '') return false
   if (from.origin === to.origin) return true

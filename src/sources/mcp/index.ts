@@ -10,8 +10,9 @@ import { mcpPolicy, mcpSchemas, mcpShownHints } from './read-tool.ts'
 import { endpointOf, SessionConnection, Upstream } from './upstream.ts'
 
 /**
- * Any MCP server as a source of tools: a command (stdio) or a URL (Streamable HTTP), of all revisions. The table of
- * source types opens it. Calls outside of sessions share the connection of their principal.
+ * An MCP server as a source of tools: a command (stdio) or a URL (Streamable HTTP), in all revisions. The table of source types
+ * opens it.
+ * Invariant: after `close` the source reports no changes and has no connections.
  */
 
 /** Minimum time between two reports that tools have changed. */
@@ -21,7 +22,7 @@ export function createMcpSource(
   key: string,
   given: McpOptions,
   services: SourceServices,
-  /** The limit on processes; by default that of all sources together. */
+  /** Default: the limit that all sources share. */
   processes?: ProcessLimit,
 ): Source {
   const options = withProvider(given, key)
@@ -63,7 +64,7 @@ export function createMcpSource(
         open: ({ sessionId }) => new SessionConnection(sessionId, upstream),
         close: (state) => {
           if (state instanceof SessionConnection) return state.close()
-          throw fault('internal', 'This is not the state of a session of an MCP server.')
+          throw fault('internal', 'The session state does not belong to an MCP source.')
         },
       }
     },
@@ -80,14 +81,14 @@ export function createMcpSource(
   }
 }
 
-/** A source without a named provider uses the one with its own key. */
+/** A source that names no provider uses the one that has the key of the source. */
 function withProvider(options: McpOptions, key: string): McpOptions {
   const { authorization } = options
   if (authorization === undefined || authorization.provider !== '') return options
   return { ...options, authorization: { ...authorization, provider: key } }
 }
 
-/** Runs a function at most once per gap: at once, and at the end of the gap if it was requested meanwhile. */
+/** Runs a function at most once per gap: immediately, and again at the end of the gap if it was called meanwhile. */
 export function throttle(run: () => void, gapMs: number): () => void {
   let pausing: NodeJS.Timeout | undefined
   let isWanted = false

@@ -4,12 +4,12 @@ import { HttpRefusal, RpcError } from './errors.ts'
 import type { Endpoint } from './upstream.ts'
 
 /**
- * Describes requests to an MCP server by the semantic conventions of OpenTelemetry, for CLIENT spans and durations. Connections
+ * Describes requests to an MCP server for CLIENT spans and duration metrics, by OpenTelemetry's semantic conventions. Connections
  * report each request; the server's telemetry records it.
- * Invariant: arguments, addresses of resources and results are not recorded.
+ * Invariant: arguments, resource addresses and results are not recorded.
  */
 
-/** One request, as its connection sends it. */
+/** One request that a connection sends. */
 interface SentRequest {
   readonly id: number
   readonly method: string
@@ -21,7 +21,7 @@ interface SentRequest {
 }
 
 interface ObservedRequest {
-  /** The span of the request, for the server. */
+  /** The span of the request, which is sent to the server. */
   readonly traceparent: string | undefined
   answered(result: JsonObject): void
   failed(error: unknown): void
@@ -71,7 +71,7 @@ function placeOf(endpoint: Endpoint): Readonly<Record<string, string | number>> 
   }
 }
 
-/** Names in these requests are those of accepted definitions. */
+/** Names are safe to record, because they come from accepted definitions. */
 function targetOf(method: string, { name }: JsonObject) {
   if (typeof name !== 'string') return undefined
   if (method === 'tools/call')

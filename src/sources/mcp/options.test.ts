@@ -17,18 +17,18 @@ describe('options of an MCP source', () => {
     [{ url: 'https://h/mcp', args: ['a'] }, 'args: is for a `command`'],
     [{ url: 'ftp://h/mcp' }, 'url: write an http or https URL'],
     [{ url: 'https://me:pw@h/mcp' }, 'url: write no user'],
-    [{ url: 'https://h/mcp', headers: { 'Mcp-Name': 'x' } }, 'written by the MCP client itself'],
+    [{ url: 'https://h/mcp', headers: { 'Mcp-Name': 'x' } }, 'set by the MCP client itself'],
     [{ url: 'https://h/mcp', headers: { 'a b': 'x' } }, 'not the name of an HTTP header'],
     [
       { url: 'https://h/mcp', connection: 'shared', authorization: { provider: 'p' } },
-      'connection: callers with credentials of their own cannot share',
+      'connection: callers with their own credentials cannot share',
     ],
     [{ url: 'https://h/mcp', colour: 'red' }, 'colour'],
   ])('%j is refused with advice', (options, message) => {
     expect(problems(options)).toContain(message)
   })
 
-  it('never show credentials', () => {
+  it('hide credentials when serialized', () => {
     const options = MCP_OPTIONS.parse({
       type: 'mcp',
       url: 'https://h/mcp',
@@ -37,7 +37,7 @@ describe('options of an MCP source', () => {
     expect(JSON.stringify(options)).not.toContain('canary')
   })
 
-  it('rule 32: a pin holds the command and the URL, independent of the order of options', () => {
+  it('rule 32: a pin contains the command or the URL, independent of the order of its members', () => {
     const at = (args: readonly string[]) =>
       endpointOf(MCP_OPTIONS.parse({ type: 'mcp', command: 'npx', args, cwd: 'sub' }), { folder: '/srv' })
     const endpoint = at(['-y', 'x'])

@@ -6,9 +6,9 @@ import type { McpConnection } from './connection.ts'
 import { unreachable } from './errors.ts'
 
 /**
- * The connections of one source: opened on demand, shared by users with the same key, closed when idle, limited in
- * number. Also the limit on processes of all sources, and the pauses after failures. Invariant: a connection that was
- * opened is closed exactly once.
+ * The connections of one source: opened on demand, shared by users with the same key, closed when idle, and limited in number.
+ * Also the limit on the processes of all sources, and the pauses after failures. `upstream.ts` has one pool for its server.
+ * Invariant: a connection that was opened is closed exactly once.
  */
 
 /** A connection in use, until it is released. */
@@ -21,7 +21,7 @@ interface LeaseRequest {
   readonly key: string
   readonly signal: AbortSignal
   /** Opens a connection even during the pause after failures. */
-  readonly insists?: boolean
+  readonly ignoresBackoff?: boolean
   open(signal: AbortSignal): Promise<McpConnection>
 }
 
@@ -53,7 +53,7 @@ export class ConnectionPool implements ProcessHolder {
   readonly #ended = new WeakSet<McpConnection>()
   readonly #endings = new Set<Promise<void>>()
   /** Entries that take no new users but still have some. */
-  readonly #leaving = new Set<Entry>()
+  readonly #retired = new Set<Entry>()
   /** Connections that are open, opening or closing. */
   #count = 0
 
@@ -66,11 +66,11 @@ export class ConnectionPool implements ProcessHolder {
     return this.#count
   }
 
-  /** Answers at once if the connection is open. */
+  /** Synchronous if the connection is already open. */
   lease(request: LeaseRequest): MaybePromise<Lease> {
     if (this.#closing.signal.aborted) throw closed()
     request.signal.throwIfAborted()
-    const entry = this.#living(request.key) ?? this.#start(request)
+    const entry = this.#openEntry(request.key) ?? this.#start(request)
     entry.users += 1
     const { connection } = entry
     return connection === undefined ? this.#opened(entry, request.signal) : this.#leaseOf(entry, connection)
@@ -89,7 +89,7 @@ export class ConnectionPool implements ProcessHolder {
     return { connection, release: once(() => this.#release(entry)) }
   }
 
-  /** The server of a connection is gone. Returns the key that the connection had. */
+  /** Removes a connection whose server is gone, and returns its key. */
   lost(connection: McpConnection): string | undefined {
     const entry = this.#entryOf(connection)
     if (entry !== undefined) this.#forget(entry)
@@ -97,13 +97,13 @@ export class ConnectionPool implements ProcessHolder {
     return entry?.key
   }
 
-  /** The connection takes no new users and is closed when the last one has left. */
+  /** Gives the connection no new users, and closes it when the last one has released it. */
   retire(connection: McpConnection): void {
     const entry = this.#entryOf(connection)
     if (entry === undefined) return
     this.#forget(entry)
     if (entry.users === 0) void this.#end(connection)
-    else this.#leaving.add(entry)
+    else this.#retired.add(entry)
   }
 
   /** Retires all connections whose key is selected. */
@@ -111,7 +111,7 @@ export class ConnectionPool implements ProcessHolder {
     for (const entry of [...this.#entries.values()]) {
       if (!isSelected(entry.key)) continue
       this.#forget(entry)
-      if (entry.users > 0) this.#leaving.add(entry)
+      if (entry.users > 0) this.#retired.add(entry)
       else entry.opening.then((connection) => void this.#end(connection)).catch(() => undefined)
     }
   }
@@ -129,7 +129,7 @@ export class ConnectionPool implements ProcessHolder {
   async close(): Promise<void> {
     this.#closing.abort(closed())
     this.#options.processes?.leave(this)
-    const entries = [...this.#entries.values(), ...this.#leaving]
+    const entries = [...this.#entries.values(), ...this.#retired]
     await Promise.all(
       entries.map(async (entry) => {
         await entry.opening.catch(() => undefined)
@@ -143,7 +143,7 @@ export class ConnectionPool implements ProcessHolder {
     return [...this.#entries.values()].find((entry) => entry.connection === connection)
   }
 
-  #living(key: string): Entry | undefined {
+  #openEntry(key: string): Entry | undefined {
     const entry = this.#entries.get(key)
     if (entry?.connection === undefined || entry.connection.isOpen) return entry
     this.#forget(entry)
@@ -154,7 +154,7 @@ export class ConnectionPool implements ProcessHolder {
   #start(request: LeaseRequest): Entry {
     const { backoff, clock } = this.#options
     const { waitMs } = backoff
-    if (waitMs > 0 && request.insists !== true) throw unreachable({ retryAfterMs: waitMs })
+    if (waitMs > 0 && request.ignoresBackoff !== true) throw unreachable({ retryAfterMs: waitMs })
     const entry: Entry = {
       key: request.key,
       opening: this.#open(request),
@@ -175,7 +175,7 @@ export class ConnectionPool implements ProcessHolder {
 
   async #open({ open }: LeaseRequest): Promise<McpConnection> {
     const { processes, connectTimeoutMs } = this.#options
-    await this.#freePlace()
+    await this.#makeRoom()
     this.#count += 1
     let isCounted = false
     try {
@@ -190,7 +190,7 @@ export class ConnectionPool implements ProcessHolder {
     }
   }
 
-  async #freePlace(): Promise<void> {
+  async #makeRoom(): Promise<void> {
     const { maxConnections } = this.#options
     while (this.#count >= maxConnections) {
       if (await this.closeIdle()) continue
@@ -205,12 +205,12 @@ export class ConnectionPool implements ProcessHolder {
     const { idleMs, clock, isKept } = this.#options
     entry.lastUsedMs = clock.monotonicMs()
     if (entry.users > 0 || entry.connection === undefined) return
-    if (this.#leaving.delete(entry)) void this.#end(entry.connection)
+    if (this.#retired.delete(entry)) void this.#end(entry.connection)
     if (this.#entries.get(entry.key) !== entry || isKept(entry.key, entry.connection)) return
     if (entry.idling === undefined) this.#watchIdle(entry, idleMs)
   }
 
-  /** One timer for many uses: it looks when the connection was used last. */
+  /** One timer serves many uses: it checks when the connection was last used. */
   #watchIdle(entry: Entry, afterMs: number): void {
     const { idleMs, clock } = this.#options
     entry.idling = setTimeout(() => {
@@ -264,10 +264,10 @@ interface ProcessHolder {
   closeIdle(): Promise<boolean>
 }
 
-/** For all sources together. */
+/** Default limit for all sources together. */
 const MAX_PROCESSES = 256
 
-/** A hard limit on processes; an idle one is ended when another is needed. */
+/** A hard limit on processes. When another process is needed, an idle one is ended. */
 export class ProcessLimit {
   readonly #running: Semaphore
   readonly #holders = new Set<ProcessHolder>()
@@ -290,7 +290,7 @@ export class ProcessLimit {
 
   /** `false` if the limit is reached and no process is idle. */
   async take(): Promise<boolean> {
-    while (!this.#running.tryEnter()) if (!(await this.#freePlace())) return false
+    while (!this.#running.tryEnter()) if (!(await this.#makeRoom())) return false
     return true
   }
 
@@ -298,7 +298,7 @@ export class ProcessLimit {
     this.#running.leave()
   }
 
-  async #freePlace(): Promise<boolean> {
+  async #makeRoom(): Promise<boolean> {
     for (const holder of this.#holders) if (await holder.closeIdle()) return true
     return false
   }
@@ -308,10 +308,10 @@ export const ALL_PROCESSES = new ProcessLimit()
 
 const FIRST_MS = 500
 const MAX_MS = 60_000
-/** The loss of a connection that lived this long is not part of a series of failures. */
+/** A connection that lived this long does not count as a failure when it is lost. */
 const STEADY_MS = 30_000
 
-/** The pause after failures of a server: longer each time, up to a minute. */
+/** The pause after failures of a server, which doubles with each failure up to a minute. */
 export class Backoff {
   readonly #clock: Clock
   #failures = 0

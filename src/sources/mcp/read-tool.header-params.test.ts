@@ -9,7 +9,7 @@ function marked(mark: unknown, type = 'string') {
 }
 
 describe('MCP-48: arguments in headers', () => {
-  it('are read from chains of properties, and the marks are removed', () => {
+  it('are found through `properties` alone, and the marks are removed', () => {
     const schema = {
       type: 'object',
       properties: {
@@ -57,7 +57,7 @@ describe('MCP-48: arguments in headers', () => {
     expect(readHeaderParams(schema)).toMatchObject({ ok: false })
   })
 
-  it('every text is decoded from its header unchanged', () => {
+  it('every text can be decoded from its header unchanged', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         const value = headersFor([{ header: 'A', path: ['a'] }], { a: text })?.['Mcp-Param-A'] ?? ''

@@ -12,7 +12,7 @@ const read = (written: JsonObject) => readTool(written, OPTIONS, endpointOf(OPTI
 const inputSchema = { type: 'object' }
 
 describe('a tool of an MCP server', () => {
-  it('OWP-33, MCP-57: has no trusted annotations by default', () => {
+  it('OWP-33, MCP-57: has annotations that are not trusted by default', () => {
     const annotations = {
       readOnlyHint: true,
       destructiveHint: false,
@@ -49,7 +49,7 @@ describe('a tool of an MCP server', () => {
     expect(poisoned.ok && suspicionsOf(poisoned.tool)).toMatchObject([{ where: 'title' }, {}])
   })
 
-  it('has trusted annotations if the operator decides so, unless they contradict each other or the policy', () => {
+  it('has trusted annotations if the operator says so, unless they contradict each other or the policy', () => {
     const trusting = {
       type: 'mcp',
       command: 'fs',
@@ -103,7 +103,7 @@ describe('a tool of an MCP server', () => {
       MCP_OPTIONS.safeParse({ type: 'mcp', policy, ...index }).error?.message ?? ''
     expect(problemOf({ egress: 'safe-fetch' }, { command: 'fs' })).toContain('egress')
     expect(problemOf({ egress: 'none' }, { url: 'https://h/mcp' })).toContain(
-      'every call of a `url` goes out',
+      'every call of a `url` uses the network',
     )
   })
 
@@ -114,20 +114,20 @@ describe('a tool of an MCP server', () => {
     ['inputSchema', { name: 't', inputSchema: { type: 'string' } }],
     ['outputSchema', { name: 't', inputSchema, outputSchema: 'any' }],
     ['larger than', { name: 't', inputSchema, description: 'x'.repeat(2_000_000) }],
-  ])('is left out because of its %s', (why, written) => {
+  ])('is left out with the problem "%s"', (why, written) => {
     const result = read(written)
     expect(result.ok ? '' : result.problem).toContain(why)
   })
 })
 
 describe('a result of an MCP server', () => {
-  it('MCP-67: is the structured value if one is declared, also a falsy one', () => {
+  it('MCP-67: is the structured value if one is declared, even a falsy one', () => {
     for (const structuredContent of [0, '', false, null, [], { a: 1 }])
       expect(plainValue(readOutput({ content: [], structuredContent }, true))).toEqual(structuredContent)
-    expect(() => readOutput({ content: [] }, true)).toThrow('gave no structured result')
+    expect(() => readOutput({ content: [] }, true)).toThrow('returned no structured result')
   })
 
-  it('otherwise consists of its content blocks, also unknown ones', () => {
+  it('otherwise consists of its content blocks, including unknown ones', () => {
     const content = [
       { type: 'text', text: 'a' },
       { type: 'hologram', data: 'b' },

@@ -14,17 +14,19 @@ import type { McpOptions } from './options.ts'
 import type { Endpoint } from './upstream.ts'
 
 /**
- * Reads the tools that an MCP server lists into offered tools, with the arguments that 2026-07-28 repeats in headers.
+ * Converts the tools that an MCP server lists to offered tools, and reads and writes the arguments that 2026-07-28 repeats in
+ * headers. Discovery, calls and the source use it.
+ * Invariant: annotations of the server affect the policy only if the operator trusts them (OWP-33).
  */
 
 const MAX_NAME_LENGTH = 256
 const MAX_DEFINITION_SIZE = 1_048_576
-/** Comparing, checking and pinning a definition is one step each, which must be short. */
+/** Comparing, checking and pinning a definition each block the event loop, so definitions must be small. */
 const DEFINITION_BOUNDS = { ...JSON_BOUNDS, maxValues: 5_000 }
 
-/** The part of a binding that marks a tool which runs only as a task. */
+/** The member of a binding that marks a tool that runs only as a task. */
 const TASK_BINDING = { task: 'required' } as const
-/** Such a tool takes long, so it gets an hour unless the operator says otherwise. */
+/** Default time limit of tools that run only as a task. */
 const TASK_TIMEOUT_MS = 3_600_000
 
 type ReadTool =
@@ -53,7 +55,7 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
     const dialect = unknownDialect(schema)
     if (dialect !== undefined) return skip(`its schema is in an unknown dialect: "${dialect}"`)
   }
-  // Servers of the first revisions have the title among the annotations. It is a text, not a hint.
+  // Servers of the first revisions have the title in the annotations. It is only a text, so it needs no trust.
   const title = textOf(written.title) || annotatedTitle(written.annotations)
   const requirements = requirementsOf(options)
   const passedOn = passedOnOf(written)
@@ -83,22 +85,22 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
   }
 }
 
-/** Members of `_meta` about the server's own exchange (MCP §1.3), and names that only we may use. */
+/** Members of `_meta` that concern only the exchange with the server (MCP §1.3), and Collet's own names. */
 const NOT_PASSED_ON = /^(?:collet\/|[^./]+\.(?:mcp|modelcontextprotocol)(?:\.[^/]*)?\/)/
 
-/** `_meta` as callers get it; `undefined` if nothing is left of it. */
+/** The members of `_meta` that callers get; `undefined` if there are none. */
 export function passedOnMeta(meta: JsonValue | undefined): JsonObject | undefined {
   const members = isWireObject(meta) ? Object.entries(meta).filter(([name]) => !NOT_PASSED_ON.test(name)) : []
   return members.length === 0 ? undefined : Object.fromEntries(members)
 }
 
-/** Members of a definition that callers on MCP get as the server wrote them (MCP-145). */
+/** Members of a definition that MCP callers get unchanged (MCP-145). */
 function passedOnOf({ icons, _meta }: JsonObject): JsonObject | undefined {
   const found = defined({ icons: isWireArray(icons) ? icons : undefined, _meta: passedOnMeta(_meta) })
   return Object.keys(found).length === 0 ? undefined : found
 }
 
-/** MCP Apps: a tool whose visibility lacks the model is for the server's own pages (MCP-147). */
+/** In MCP Apps, a tool whose visibility does not include the model is only for the server's own pages (MCP-147). */
 function isForAppsOnly(passedOn: JsonObject | undefined): boolean {
   const ui = isWireObject(passedOn?._meta) ? passedOn._meta.ui : undefined
   const visibility = isWireObject(ui) ? ui.visibility : undefined
@@ -109,7 +111,7 @@ function annotatedTitle(annotations: JsonValue | undefined): string | undefined 
   return isWireObject(annotations) ? textOf(annotations.title) : undefined
 }
 
-/** MCP-54: a schema of the newest dialect stays unchanged. */
+/** Upgrades a schema to the newest dialect; one that is already in it stays unchanged (MCP-54). */
 function upgraded(schema: JsonObject): JsonObject {
   return isNewest(schema) ? schema : upgradeSchema(schema)
 }
@@ -127,7 +129,7 @@ function hintsOf(annotations: JsonValue | undefined): ToolHints {
   }
 }
 
-/** `write` by default (OWP-33); the server's own traffic is not ours to guard (OWP-37). The operator's policy wins over trusted hints. */
+/** `write` by default (OWP-33). The server's own traffic cannot be guarded (OWP-37). The operator's policy overrides trusted hints. */
 export function mcpPolicy(
   {
     nativeName,
@@ -136,16 +138,16 @@ export function mcpPolicy(
   }: Pick<OfferedTool, 'nativeName' | 'binding'> & { readonly hints?: ToolHints | undefined },
   options: McpOptions,
 ): PolicyDefinition {
-  const believed = options.trust === 'annotations' ? hints : undefined
+  const trusted = options.trust === 'annotations' ? hints : undefined
   return policyOf(nativeName, options, {
-    safetyTier: believed?.readOnly === true ? 'read' : 'write',
-    replay: believed?.idempotent === true ? 'idempotent' : 'non-deterministic',
+    safetyTier: trusted?.readOnly === true ? 'read' : 'write',
+    replay: trusted?.idempotent === true ? 'idempotent' : 'non-deterministic',
     egress: 'host-mediated',
     ...(binding.task === 'required' ? { timeoutMs: TASK_TIMEOUT_MS } : {}),
   })
 }
 
-/** A tier or an egress that the operator sets replaces the matching hint. */
+/** The trusted hints that MCP clients see, except where the operator's policy sets the tier or the egress. */
 export function mcpShownHints({ nativeName, hints }: OfferedTool, options: McpOptions): ShownHints {
   if (options.trust !== 'annotations') return {}
   const { safetyTier, egress } = writtenPolicy(nativeName, options)
@@ -155,7 +157,7 @@ export function mcpShownHints({ nativeName, hints }: OfferedTool, options: McpOp
   }
 }
 
-/** The credentials that callers need: consent by the broker, secrets by the vault. Tokens for us are never passed on (OWP-85). */
+/** The credentials that callers need: a consent in the broker, secrets in the vault. Tokens for this server are never passed on (OWP-85). */
 export function requirementsOf({ authorization, secretHeaders }: McpOptions): ToolRequirements | undefined {
   const ids = [...new Set(Object.values(secretHeaders))]
   if (authorization === undefined && ids.length === 0) return undefined
@@ -167,7 +169,7 @@ export function requirementsOf({ authorization, secretHeaders }: McpOptions): To
   }
 }
 
-/** The schemas as the server wrote them, in the newest dialect, with the marks of headers at their places (MCP-48, MCP-172). */
+/** The server's schemas in the newest dialect, with the header marks restored (MCP-48, MCP-172). */
 export function mcpSchemas({ inputSchema, outputSchema, binding }: OfferedTool) {
   const headers = isWireArray(binding.headers) ? binding.headers.filter(isWireObject) : []
   const input = headers.reduce((schema, { header, path }) => {
@@ -200,14 +202,14 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const TYPES: ReadonlySet<JsonValue | undefined> = new Set(['string', 'integer', 'boolean'])
 const MAX_DEPTH = 64
 
-/** The arguments that are repeated in headers, and the schema without the marks; a misplaced mark makes the tool invalid. */
+/** Finds the arguments that are repeated in headers, and removes the marks. A misplaced mark makes the tool invalid. */
 export function readHeaderParams(schema: JsonObject): HeaderParams {
   const params: HeaderParam[] = []
   try {
     const stripped = strip(schema, [], params)
     const names = params.map(({ header }) => header.toLowerCase())
     const twice = names.find((name, index) => names.indexOf(name) !== index)
-    if (twice !== undefined) return { ok: false, problem: `two arguments claim the header "${twice}"` }
+    if (twice !== undefined) return { ok: false, problem: `two arguments have the header "${twice}"` }
     return { ok: true, params, schema: stripped }
   } catch (error) {
     if (error instanceof BadMark) return { ok: false, problem: error.message }
@@ -217,13 +219,14 @@ export function readHeaderParams(schema: JsonObject): HeaderParams {
 
 class BadMark extends Error {}
 
-/** Follows chains of `properties` only, as the standard does; a mark elsewhere is an error. */
+/** Follows only `properties`, as the standard does; a mark elsewhere is an error. */
 function strip(schema: JsonObject, path: readonly string[], params: HeaderParam[]): JsonObject {
   if (!hasMark(schema, 0)) return schema
   const { [MARK]: mark, properties, ...rest } = schema
   if (mark !== undefined) params.push(readMark(mark, rest, path))
   for (const [name, value] of Object.entries(rest))
-    if (hasMark(value, 0)) throw new BadMark(`${MARK} below "${name}", which is not a chain of properties`)
+    if (hasMark(value, 0))
+      throw new BadMark(`${MARK} is below "${name}", but only nested properties may have it`)
   if (!isWireObject(properties)) return rest
   const stripped = Object.entries(properties).map(([name, value]): [string, JsonValue] => [
     name,

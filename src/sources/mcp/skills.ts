@@ -15,15 +15,15 @@ import type { Invocation } from '#sources/kit/source'
 import { isWireArray, isWireObject, textOf } from './connection.ts'
 
 /**
- * Skills of an MCP server (SEP-2640): which of its list are usable, and whether what the server sends for one is what an operator
- * accepted. `entries.ts` offers skills, and calls of skills pass through here.
+ * Skills of an MCP server (SEP-2640): selects the usable ones of its list, builds the requests of their calls, and compares the
+ * results with the definitions that an operator accepted. `entries.ts` and `call-tool.ts` use it.
  * Invariant: a file of a skill reaches a caller only if its digest is the accepted one (MCP-203).
  */
 
-/** Requests that the entry of a skill takes. */
+/** Methods that the entry of a skill accepts. */
 export const SKILL_METHODS = ['skills/get', 'resources/read', 'resources/directory/read'] as const
 
-/** The usable skills of a list by their native names, `skill/pdf` for `skill://pdf/SKILL.md`; an address that occurs twice is ambiguous. */
+/** The usable skills of a list by their native names, such as `skill/pdf` for `skill://pdf/SKILL.md`. Leaves out skills with the same address. */
 export function usableSkills(
   listed: readonly JsonObject[],
   warnings: string[],
@@ -50,7 +50,7 @@ function nativeNameOf(uri: string): string {
   return `skill/${root.startsWith(SKILL_SCHEME) ? root.slice(SKILL_SCHEME.length) : root}`
 }
 
-/** The request of a call of a skill; a file that is not in the accepted list is unknown. */
+/** The request for a call of a skill. Throws if the file is not in the accepted list. */
 export function skillRequest({
   binding,
   input,
@@ -80,8 +80,8 @@ function fileAt(files: readonly SkillFile[], manifest: string, uri: string): Ski
 }
 
 /**
- * The result of a call, if it agrees with the accepted definition. `onChanged` is called before the refusal of another skill or
- * file, so that the definitions are read again and the change waits for an operator. Results of other calls stay as they are.
+ * Checks the result of a skill's call against the accepted definition; returns results of other calls unchanged. Before it refuses a
+ * changed skill or file it calls `onChanged`, so that the definitions are read again and an operator can accept the change.
  */
 export function acceptedResult(
   invocation: Invocation,
@@ -107,7 +107,7 @@ export function acceptedResult(
   if (content === undefined || contents.length > 1) return refuse(file.uri)
   const { size, digest } = digestOf(content)
   if (size !== file.size || digest !== file.digest) refuse(file.uri)
-  // The server may spell the address in another way.
+  // The server may spell the address differently.
   return { ...result, contents: [{ ...content, uri: file.uri }] }
 }
 
@@ -117,7 +117,7 @@ function digestOf({ text, blob }: JsonObject) {
 }
 
 function changedSkill(what: string): Error {
-  const message = `${what} differs from what was accepted, so it is not passed on. An operator must accept the change first.`
+  const message = `${what} differs from the accepted version, so it is not passed on. An operator must accept the change first.`
   const developerMessage = 'Show the change with `collet pins diff`; accept it with `collet pins accept`.'
   return fault('upstream_failed', message, { developerMessage })
 }

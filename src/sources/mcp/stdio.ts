@@ -7,8 +7,9 @@ import { NotConnected } from './errors.ts'
 import { PAGE_BOUNDS, type Receiver, type Transport } from './transport.ts'
 
 /**
- * MCP with a program on its standard input and output, one message a line. Invariant: a line beyond the bounds ends
- * the program, and the program ends with everything it started.
+ * The stdio transport: starts a program and exchanges messages over its standard input and output, one per line. `handshake.ts`
+ * creates it.
+ * Invariant: a line that exceeds the bounds ends the program, and all processes that the program started end with it.
  */
 
 interface StdioOptions {
@@ -22,13 +23,13 @@ interface StdioOptions {
   redact(text: string): string
 }
 
-/** How long a program has to exit when its input ends, and again when it is asked to by a signal. */
+/** Time for a program to exit after its input ends, and again after a signal. */
 const GRACE_MS = 1000
 const MAX_LOGGED_STDERR = 2000
 /** Enough for a stack trace, whose first line names the error. */
 const MAX_KEPT_STDERR = 8_000
 const MAX_STDERR_TAIL = 600
-const CLOSED_BY_US = 'it was closed by us'
+const CLOSED_BY_US = 'the server closed it'
 
 export class StdioTransport implements Transport {
   readonly kind = 'stdio'
@@ -47,14 +48,14 @@ export class StdioTransport implements Transport {
     this.#lines = new LineReader(() => this.#checkLine())
   }
 
-  /** Why the program ended and what it wrote last, for the operator; `undefined` while it runs. */
+  /** For operators: why the program ended, and the end of its stderr; `undefined` while it runs. */
   get ending(): string | undefined {
     if (this.#ending === undefined) return undefined
     const { stderrTail } = this
-    return stderrTail === '' ? this.#ending : `${this.#ending}; its last words: ${stderrTail}`
+    return stderrTail === '' ? this.#ending : `${this.#ending}; its last output: ${stderrTail}`
   }
 
-  /** Why the program ended, unless we closed it. */
+  /** Why the program ended; `undefined` while it runs and if `close` ended it. */
   get ownEnding(): string | undefined {
     return this.#ending === CLOSED_BY_US ? undefined : this.#ending
   }
@@ -111,7 +112,7 @@ export class StdioTransport implements Transport {
     })
   }
 
-  /** MCP-101: ends the program's input, then asks the group to end, then kills it. */
+  /** Ends the program's input, then signals its process group, then kills it (MCP-101). */
   async close(): Promise<void> {
     this.#ending ??= CLOSED_BY_US
     if (this.#group?.hasExited === false) {
@@ -155,7 +156,7 @@ export class StdioTransport implements Transport {
     }
   }
 
-  /** MCP-99: a line that is not a message is skipped; some servers print greetings to their standard output. */
+  /** Skips a line that is not a message, because some servers print other text to their standard output (MCP-99). */
   #readLine(line: string): void {
     if (line.trim() === '' || this.#receiver?.receive(parseJson(line), undefined) !== 'unreadable') return
     if (this.#hasWarned) return
@@ -173,11 +174,11 @@ export class StdioTransport implements Transport {
 
 /** `Error: …`, `TypeError [ERR_X]: …`, `ModuleNotFoundError: …`, `Exception in thread "main" java.io.IOException: …` */
 const NAMES_ERROR = /^(?:\S.* )?[\w.$]*(?:Error|Exception)(?: \[\w+\])?: /
-/** The lines that runtimes write around an error: frames, lines of code, its members, and their own version. */
+/** Lines that runtimes print around an error: indented lines, brackets and the version of Node. */
 const AROUND_ERROR = /^(?:\s|[{}\])]*$|Node\.js v)/
 const FRAME = /^\s+at \S/
 
-/** The text from the line that names the last error on; if none does, the end of the text, in whole lines if possible. */
+/** The text from the line that names the last error; without such a line, the end of the text, in whole lines if possible. */
 function tailOf(stderr: string): string {
   const lines = stderr.split('\n').filter((line) => line.trim() !== '' && !FRAME.test(line))
   const start = lines.findLastIndex((line) => NAMES_ERROR.test(line))
@@ -191,7 +192,7 @@ function tailOf(stderr: string): string {
   return (isCut ? end.slice(end.indexOf('\n')) : end).trim()
 }
 
-/** Node's error repeats the command with all arguments, which may contain secrets. */
+/** Shortens the command in Node's error, because it may contain secrets. */
 function startFailure(error: Error, command: string): Error {
   const shown = new Error(error.message.replaceAll(command, shownProgram(command)))
   return 'code' in error ? Object.assign(shown, { code: error.code }) : shown

@@ -11,16 +11,16 @@ import type { Lease } from './pool.ts'
 import { CALL_BOUNDS, type Credentials } from './transport.ts'
 
 /**
- * Subscriptions to resources of one MCP server. A caller watches an address and subscribes with a call; the subscription holds its
- * connection, is made again after a loss, and ends with its last watcher (MCP-195). Upstream owns it.
+ * Subscriptions to resources of one MCP server. A caller watches an address and subscribes with a call. The subscription keeps a
+ * connection in use, is renewed after the connection is lost, and ends with its last watcher (MCP-195). `upstream.ts` owns it.
  * Invariant: a subscription with credentials serves only the principal that has them.
  */
 
-/** Who subscribes, with which credentials. */
+/** The caller that subscribes, and its credentials. */
 export interface Subscriber {
   readonly context: ToolContext
   readonly credentials: Credentials
-  /** True if all principals have the same subscription. */
+  /** True if all principals use the same subscription. */
   readonly isShared: boolean
 }
 
@@ -45,7 +45,7 @@ interface OpenSubscription {
 interface SubscriptionsOptions {
   readonly log: Logger
   lease(subscriber: Subscriber, signal: AbortSignal): MaybePromise<Lease>
-  /** The server does not know the connection any more. */
+  /** Called when the server no longer knows the connection. */
   onStale(connection: McpConnection): void
 }
 
@@ -87,14 +87,14 @@ export class Subscriptions {
     this.#endUnwatched(uri)
   }
 
-  /** The server reports a change, of the resource itself or of a part of it. */
+  /** Called when the server reports a change of a resource or of a part of it. */
   updated(connection: McpConnection, changed: string): void {
     for (const open of this.#open.values())
       if (open.connection === connection && isPartOf(changed, open.uri)) this.#report(open, changed)
   }
 
-  /** The connection takes no new requests: its subscriptions move to another one. Without a connection, all move. */
-  leave(connection?: McpConnection): void {
+  /** Moves the subscriptions of a retired connection to another one. Without an argument, all subscriptions move. */
+  moveFrom(connection?: McpConnection): void {
     for (const open of this.#open.values())
       if (connection === undefined || open.connection === connection) open.moving.abort()
   }
@@ -128,7 +128,7 @@ export class Subscriptions {
     let wasGranted = false
     let pauseMs = FIRST_PAUSE_MS
     const onGranted = (): void => {
-      // Changes while the connection was lost are not reported.
+      // Changes while the connection was lost were not reported, so this counts as one.
       if (wasGranted) this.#report(open, open.uri)
       wasGranted = true
       pauseMs = FIRST_PAUSE_MS
@@ -140,7 +140,7 @@ export class Subscriptions {
       } catch (error) {
         open.granted.reject(error)
         if (!wasGranted) return
-        this.#options.log.debug({ err: error }, 'a subscription to a resource of an MCP server ended')
+        this.#options.log.debug({ err: error }, 'lost a subscription to a resource of an MCP server')
       }
       pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * 2)
       await pause(pauseMs, undefined, { signal, ref: false }).catch(() => undefined)
@@ -157,12 +157,12 @@ export class Subscriptions {
     try {
       const { resources } = connection.server.capabilities
       if (!isWireObject(resources) || resources.subscribe !== true)
-        throw new RpcError(JSON_RPC_CODES.unknownMethod, 'The server reports no changes of resources')
+        throw new RpcError(JSON_RPC_CODES.unknownMethod, 'The server does not report changes of resources')
       const { credentials } = subscriber
       if (connection.isModern) await listen(connection, open, { credentials, onGranted })
       else await followInSession(connection, open, { credentials, onGranted })
     } catch (error) {
-      // A server that was restarted does not know the session.
+      // For example, a restarted server does not know the session.
       if (isStale(error, connection)) this.#options.onStale(connection)
       throw error
     } finally {
@@ -194,7 +194,7 @@ interface FollowOptions {
   onGranted(): void
 }
 
-/** 2026-07-28: a stream that stays open. */
+/** In 2026-07-28 a subscription is a stream that stays open. */
 async function listen(
   connection: McpConnection,
   { uri, stopped, moving }: OpenSubscription,
@@ -212,7 +212,7 @@ async function listen(
   const signal = AbortSignal.any([ended, refused.signal])
   const notifications = { resourceSubscriptions: [uri] }
   try {
-    // On stdio the bounds hold for the answers of calls beside it.
+    // On stdio these bounds also apply to the answers of concurrent calls.
     const options = { signal, credentials, bounds: CALL_BOUNDS, onAcknowledged }
     await connection.request('subscriptions/listen', { notifications }, options)
   } catch (error) {
@@ -222,7 +222,7 @@ async function listen(
   }
 }
 
-/** 2025-11-25 and earlier: the session of the connection is subscribed until it ends. */
+/** In 2025-11-25 and earlier the session of the connection stays subscribed until it ends. */
 async function followInSession(
   connection: McpConnection,
   { uri, stopped, moving }: OpenSubscription,

@@ -7,31 +7,31 @@ import { errorText, HttpRefusal, isCredentialRefusal, NotConnected, RpcError, St
 import type { Lease } from './pool.ts'
 
 /**
- * Calls that a server answers with a task: asks until the task has ended, answers its questions, reports its messages as
- * progress and cancels it with the call (MCP-119). `call-tool.ts` sends the call and reads the result.
- * The id of a task is kept with its call, and after a crash the next attempt asks about the task (rules 8 and 10).
- * Invariant: a task that was created is never created again, and an attempt that finds a kept task never says that nothing took
- * effect; every wait ends with the signal of the call.
+ * Calls that a server answers with a task: polls until the task has ended, answers its questions, reports its messages as progress
+ * and cancels it with the call (MCP-119). `call-tool.ts` sends the call and reads the result.
+ * The id of a task is stored with its call, and after a crash the next attempt continues to follow the task (rules 8 and 10).
+ * Invariant: a task is created once; an attempt that finds a stored task never reports that nothing took effect; every wait ends with
+ * the signal of the call.
  */
 
-/** How a call is made of a tool that runs only as a task in 2025-11-25. */
+/** Params for calling a tool that runs only as a task, in 2025-11-25. */
 export const TASK_PARAMS = { task: {} } as const
 
 const MIN_POLL_MS = 100
 const MAX_POLL_MS = 5_000
-const USUAL_POLL_MS = 1_000
-/** Requests in a row that may fail while the server cannot be reached. */
+const DEFAULT_POLL_MS = 1_000
+/** Number of consecutive polls that may fail. */
 const MAX_FAILURES = 5
 const CANCEL_MS = 5_000
 
-type Questions = readonly (readonly [string, JsonValue])[]
+type KeyedQuestions = readonly (readonly [string, JsonValue])[]
 
 interface TaskCall {
   readonly connection: McpConnection
   readonly context: ToolContext
   readonly options: RequestOptions
   /** Asks the person behind the call. */
-  answer(questions: Questions): Promise<JsonObject>
+  answer(questions: KeyedQuestions): Promise<JsonObject>
 }
 
 /** The task that an answer to `tools/call` names, in either form; `undefined` for an ordinary result. */
@@ -40,7 +40,7 @@ export function createdTask(result: JsonObject, { isModern }: McpConnection): Js
   return isWireObject(result.task) && typeof result.task.taskId === 'string' ? result.task : undefined
 }
 
-/** Waits for the result of a task. A JSON-RPC error of the task is thrown as `RpcError`. */
+/** Waits for the result of a task. Throws a JSON-RPC error of the task as `RpcError`. */
 export async function followTask(call: TaskCall, created: JsonObject): Promise<JsonObject> {
   const taskId = textOf(created.taskId)
   if (taskId === undefined) throw broken('a task without an id')
@@ -57,7 +57,7 @@ interface Followed {
   readonly taskId: string
 }
 
-/** 2026-07-28: the task has its questions, its result or its error inline. */
+/** In 2026-07-28 the task itself contains its questions, its result or its error. */
 async function followModern(call: TaskCall, { created, taskId }: Followed): Promise<JsonObject> {
   const reporter = new Reporter(call.context)
   const answered = new Set<string>()
@@ -73,7 +73,7 @@ async function followModern(call: TaskCall, { created, taskId }: Followed): Prom
         throw cancelledThere(task.statusMessage)
       case 'input_required': {
         const asked = isWireObject(task.inputRequests) ? Object.entries(task.inputRequests) : []
-        // A server may repeat a question whose answer is on its way.
+        // A server may repeat a question that was already answered.
         const fresh = asked.filter(([key]) => !answered.has(key))
         if (fresh.length === 0) break
         const inputResponses = await call.answer(fresh)
@@ -84,7 +84,7 @@ async function followModern(call: TaskCall, { created, taskId }: Followed): Prom
   }
 }
 
-/** 2025-11-25: `tasks/result` waits for the end, and the server asks its questions meanwhile. */
+/** In 2025-11-25 `tasks/result` waits for the end, and the server asks its questions meanwhile. */
 async function followLegacy(call: TaskCall, { created, taskId }: Followed): Promise<JsonObject> {
   const reporter = new Reporter(call.context)
   let task = created
@@ -97,40 +97,43 @@ async function followLegacy(call: TaskCall, { created, taskId }: Followed): Prom
   return await call.connection.call('tasks/result', { taskId }, { ...call.options, taskId })
 }
 
-/** The task after a while. A server that cannot be reached for a moment still has the task. */
-async function poll(call: TaskCall, taskId: string, wish: JsonValue | undefined): Promise<JsonObject> {
+/** Reads the task after a pause. Tolerates a few failures, because an unreachable server usually still has the task. */
+async function poll(call: TaskCall, taskId: string, intervalMs: JsonValue | undefined): Promise<JsonObject> {
   const { signal } = call.context
-  const waitMs = typeof wish === 'number' ? Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, wish)) : USUAL_POLL_MS
+  const waitMs =
+    typeof intervalMs === 'number'
+      ? Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, intervalMs))
+      : DEFAULT_POLL_MS
   for (let failures = 0; ; ) {
     await pause(waitMs, undefined, { signal })
     try {
       return await call.connection.call('tasks/get', { taskId }, plain(call))
     } catch (error) {
       failures += 1
-      if (!isPassing(error) || failures >= MAX_FAILURES || signal.aborted || !call.connection.isOpen)
+      if (!isTransient(error) || failures >= MAX_FAILURES || signal.aborted || !call.connection.isOpen)
         throw error
     }
   }
 }
 
-function isPassing(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   if (error instanceof HttpRefusal) return error.details.status >= 500 || error.details.status === 429
   return error instanceof StreamEnded || error instanceof NotConnected || error instanceof TypeError
 }
 
-/** Headers that repeat arguments belong to the call alone. */
+/** Options without the headers that repeat arguments, which belong only to the call itself. */
 function plain({ options }: TaskCall): RequestOptions {
   return { signal: options.signal, credentials: options.credentials, parentSpan: options.caller?.traceparent }
 }
 
-/** The call has ended for its caller, so nothing waits for the answer; the server may finish the task all the same. */
+/** Ignores the answer, because the call has ended for its caller. The server may still finish the task. */
 async function cancel({ connection, options }: TaskCall, taskId: string): Promise<void> {
   const { credentials } = options
   const signal = AbortSignal.timeout(CANCEL_MS)
   await connection.request('tasks/cancel', { taskId }, { signal, credentials }).catch(() => undefined)
 }
 
-/** Messages of a task have no numbers, so the number of messages stands for them. */
+/** Reports the messages of a task as progress. They have no progress value, so their count is used. */
 class Reporter {
   readonly #context: ToolContext
   #last: string | undefined
@@ -140,8 +143,8 @@ class Reporter {
     this.#context = context
   }
 
-  report(said: JsonValue | undefined): void {
-    const message = textOf(said)
+  report(statusMessage: JsonValue | undefined): void {
+    const message = textOf(statusMessage)
     if (message === undefined || message === this.#last) return
     this.#last = message
     this.#count += 1
@@ -156,27 +159,27 @@ function errorOf(error: JsonValue | undefined): Error {
 
 function cancelledThere(message: JsonValue | undefined): Error {
   return fault('upstream_failed', 'The MCP server behind the tool cancelled the task.', {
-    developerMessage: textOf(message) ?? 'It gave no reason.',
+    developerMessage: textOf(message) ?? 'The server gave no reason.',
   })
 }
 
 function broken(what: string): Error {
-  return fault('upstream_failed', 'The MCP server behind the tool gave no usable answer.', {
+  return fault('upstream_failed', 'The MCP server behind the tool returned no usable answer.', {
     developerMessage: `It sent ${what}.`,
   })
 }
 
-/** How long a task is asked about if its server names no time, and at most. */
-const USUAL_MS = 3_600_000
-const MAX_MS = 24 * USUAL_MS
+/** How long the id of a task is stored if its server names no time. */
+const DEFAULT_KEEP_MS = 3_600_000
+const MAX_KEEP_MS = 24 * DEFAULT_KEEP_MS
 const RETRY_MS = 1_000
 
-/** Keeps the id of a task. Without a record of the call, or if it cannot be kept, a crash leaves the call ambiguous, as before. */
+/** Stores the id of a task with its call. Without a stored id, a crash leaves the call ambiguous. */
 export async function keepTask({ resumption, log }: ToolContext, task: JsonObject): Promise<void> {
   const taskId = textOf(task.taskId)
   if (resumption === undefined || taskId === undefined) return
   const ttl = task.ttlMs ?? task.ttl
-  const forMs = typeof ttl === 'number' && ttl > 0 ? Math.min(ttl, MAX_MS) : USUAL_MS
+  const forMs = typeof ttl === 'number' && ttl > 0 ? Math.min(ttl, MAX_KEEP_MS) : DEFAULT_KEEP_MS
   try {
     await resumption.keep({ mcpTask: taskId }, forMs)
   } catch (err) {
@@ -184,12 +187,12 @@ export async function keepTask({ resumption, log }: ToolContext, task: JsonObjec
   }
 }
 
-/** The id of the task that an earlier attempt kept. */
+/** The id of the task that an earlier attempt stored. */
 export async function findKeptTask({ resumption }: ToolContext): Promise<string | undefined> {
   return textOf((await resumption?.find())?.mcpTask)
 }
 
-/** Waits for a kept task over any connection; a server that cannot be reached is tried again until the call runs out of time. */
+/** Waits for a stored task over any connection. Retries an unreachable server until the call's time limit. */
 export async function followKeptTask(
   taskId: string,
   context: ToolContext,
@@ -212,14 +215,14 @@ export async function followKeptTask(
         lease.release()
       }
     } catch (error) {
-      const mayPass = isPassing(error) || (isToolError(error) && error.canRetry)
+      const mayPass = isTransient(error) || (isToolError(error) && error.canRetry)
       if (!mayPass || signal.aborted) throw error
     }
     await pause(RETRY_MS, undefined, { signal })
   }
 }
 
-/** The server answers, but knows nothing of the task: it has forgotten it, or was replaced. */
+/** True if the server answers but no longer knows the task. */
 function isLost(error: unknown): boolean {
   if (error instanceof RpcError) return true
   return (

@@ -1,16 +1,17 @@
 import { JSON_BOUNDS, type JsonBounds, type JsonObject, type JsonValue } from '#kernel/base/json'
 
 /**
- * The interface between a connection and the ways to carry its messages: Streamable HTTP and stdio. A transport moves
- * JSON values and enforces their bounds; it does not know what the messages mean.
+ * The interface between a connection and its transport, Streamable HTTP or stdio. `http.ts` and `stdio.ts` implement it.
+ * A transport sends and receives JSON values and enforces their bounds.
+ * Invariant: a transport does not interpret messages beyond what its headers and framing need.
  */
 
 export type HeaderFields = Readonly<Record<string, string>>
 
-/** What a message proves about its sender. */
+/** The credentials with which a message is sent. */
 export interface Credentials {
   readonly headers: HeaderFields
-  /** Distinguishes credentials; empty if there are none. */
+  /** Different for different credentials; empty if there are none. */
   readonly fingerprint: string
   /** Present if the token in the headers is bound to a key. */
   readonly prover?: Prover | undefined
@@ -25,11 +26,11 @@ export interface Prover {
   }): Promise<string>
 }
 
-/** How one message is sent, and within which bounds its answer is read. */
+/** The options for sending one message, and the bounds of its answer. */
 export interface Delivery {
   /** Ends the exchange of the message. */
   readonly signal: AbortSignal
-  /** `undefined` for those of the connection. */
+  /** `undefined` for the connection's own. */
   readonly credentials: Credentials | undefined
   /** Headers that repeat arguments of the call (MCP-48). */
   readonly headers: HeaderFields | undefined
@@ -40,7 +41,7 @@ export interface Delivery {
 export type Receipt = 'answered' | 'accepted' | 'unreadable'
 
 export interface Receiver {
-  /** Takes a message, or a batch of an old server. `via`: the request on whose exchange it arrived, if it is known. */
+  /** Takes a message, or a batch from an old server. `via`: the request on whose exchange it arrived, if known. */
   receive(value: JsonValue | undefined, via: Delivery | undefined): Receipt
   /** The bounds for a message on a stream that all requests share. */
   bounds(): MessageBounds
@@ -49,44 +50,44 @@ export interface Receiver {
 }
 
 export interface Transport {
-  /** Over `http` each request has an exchange of its own; over `stdio` all share one stream. */
+  /** Over `http` each request has its own exchange; over `stdio` all requests share one stream. */
   readonly kind: 'http' | 'stdio'
   /** The session that the server opened (2025-11-25 and earlier). */
   readonly sessionId?: string | undefined
-  /** Why the server was given up, if one of its messages exceeded the bounds. */
+  /** Describes the message that exceeded the bounds, after which the transport was closed. */
   readonly excess?: string | undefined
   start(receiver: Receiver): Promise<void>
-  /** Over HTTP it settles when the exchange is over, so that no answer can follow; over stdio when the message is written. */
+  /** Over HTTP it settles when the exchange is over and no answer can follow; over stdio when the message is written. */
   send(message: JsonObject, delivery: Delivery): Promise<void>
-  /** From now on every request names this revision (2025-11-25 and earlier). */
+  /** Adds this revision to every later request (2025-11-25 and earlier). */
   adoptRevision?(revision: string): void
   /** Opens the stream of messages that belong to no request (MCP-24), if there is one. */
   listen?(): void
   close(): Promise<void>
 }
 
-/** How much one message of a server may hold. */
+/** The maximum size of one message from a server. */
 export interface MessageBounds {
   readonly maxBytes: number
   readonly json: JsonBounds
 }
 
 const MIB = 1_048_576
-/** Allowance for the message around a value. */
+/** Allowance for the message that contains a value. */
 const ENVELOPE = { depth: 16, values: 100 }
 const MAX_DEPTH = JSON_BOUNDS.maxDepth + ENVELOPE.depth
 
-/** The answer to a call may hold as much as the value of any tool. Transports bound its bytes. */
+/** The answer to a call may be as large as the value of any tool. Transports limit its bytes. */
 export const CALL_BOUNDS: MessageBounds = {
   maxBytes: Number.POSITIVE_INFINITY,
   json: { maxDepth: MAX_DEPTH, maxValues: JSON_BOUNDS.maxValues + ENVELOPE.values },
 }
 
-/** A page of a list, or the answer of a handshake: parsed in one step, during which other calls wait. */
+/** A page of a list or the answer of a handshake. It is parsed in one step, which blocks other calls. */
 export const PAGE_BOUNDS: MessageBounds = {
   maxBytes: 4 * MIB,
   json: { maxDepth: MAX_DEPTH, maxValues: 50_000 },
 }
 
-/** Messages of one batch (2025-03-26). */
+/** Maximum number of messages in one batch (2025-03-26). */
 export const MAX_BATCH = 1_000

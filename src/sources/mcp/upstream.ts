@@ -19,17 +19,18 @@ import { type Subscriber, Subscriptions } from './subscriptions.ts'
 import type { Credentials } from './transport.ts'
 
 /**
- * One MCP server as a source sees it: where it is, which connection each call uses, and what is known about its health
- * and its protocol era. Invariant: a connection is never shared between callers with different credentials (§7.3).
+ * The state of one MCP server for its source: its endpoint, the connection that each call uses, its health and its protocol era.
+ * Discovery, calls and subscriptions use it.
+ * Invariant: a connection that belongs to one caller's credentials is never used for another caller (§7.3).
  */
 
-/** Key of the connection that lists tools, and carries the calls of all if the server keeps no state per connection. */
+/** Key of the connection that lists tools. If the server keeps no state per connection, all calls use it too. */
 const COMMON = 'common'
-/** Keys of principals are JSON, so none begins with this. */
+/** Prefix of the keys of sessions. Keys of principals are JSON, so none begins with it. */
 const SESSION = 'session '
-/** An old server is asked for its era again after this long. */
+/** After this time an old server is probed for its era again. */
 const ERA_MS = 24 * 3_600_000
-/** A change reported right after the handshake is the initial list (MCP/T-25). */
+/** Changes reported within this time of the handshake only announce the initial list (MCP/T-25). */
 const SETTLING_MS = 1000
 const NO_CREDENTIALS: Credentials = { headers: {}, fingerprint: '' }
 
@@ -39,7 +40,7 @@ interface UpstreamOptions {
   readonly options: McpOptions
   readonly services: SourceServices
   readonly processes?: ProcessLimit
-  /** `lists`: those that the server reported to have changed. */
+  /** `lists`: the lists that changed, if they are known. */
   onChange(lists?: readonly UpstreamList[]): void
 }
 
@@ -54,7 +55,7 @@ export class Upstream {
   #health: SourceHealth = { state: 'starting' }
   #restart: NodeJS.Timeout | undefined
   #isClosed = false
-  /** The last credentials for listing. */
+  /** The credentials of the last listing. */
   #listing: Credentials = NO_CREDENTIALS
   #listingToken: Secret | undefined
 
@@ -62,7 +63,7 @@ export class Upstream {
     this.#onChange = onChange
     this.subscriptions = new Subscriptions({
       log: services.log,
-      lease: (subscriber, signal) => this.#leaseFollowing(subscriber, signal),
+      lease: (subscriber, signal) => this.#leaseSubscription(subscriber, signal),
       onStale: (connection) => this.refused(connection),
     })
     this.#backoff = new Backoff(services.clock)
@@ -93,10 +94,10 @@ export class Upstream {
     return this.#health
   }
 
-  /** For listing; not subject to the pause after failures, because discovery has a schedule of its own. */
+  /** The connection for listing. It ignores the pause after failures, because discovery has its own schedule. */
   async common(signal: AbortSignal): Promise<Lease> {
     const credentials = await this.#listingCredentials()
-    // A token was renewed: the connection that has the old one ends with its calls.
+    // After a token was renewed, the connection with the old one ends when its calls have ended.
     if (credentials.fingerprint !== this.#listing.fingerprint) this.#retireAll((key) => key === COMMON)
     this.#listing = credentials
     return await this.#lease(COMMON, credentials, signal, true)
@@ -106,21 +107,21 @@ export class Upstream {
   leaseFor(context: ToolContext, credentials: Credentials): MaybePromise<Lease> {
     const { signal } = context
     const isShared = this.#isShared
-    // The common connection has the credentials for listing; each call brings its own.
+    // The common connection has the credentials for listing; each call sends its own.
     if (isShared === true) return this.#lease(COMMON, this.#listing, signal)
     if (isShared === false || credentials.fingerprint !== '')
       return this.#lease(ownKey(context, credentials), credentials, signal)
     return this.#leaseFirst(context, credentials)
   }
 
-  /** Where a subscription lives: at a server over HTTP all callers without credentials share one connection. */
-  #leaseFollowing({ context, credentials }: Subscriber, signal: AbortSignal): MaybePromise<Lease> {
+  /** The connection for a subscription. Over HTTP all callers without credentials share one. */
+  #leaseSubscription({ context, credentials }: Subscriber, signal: AbortSignal): MaybePromise<Lease> {
     if (this.#setting.endpoint.transport === 'stdio' || credentials.fingerprint !== '')
       return this.#lease(ownKey(context, credentials), credentials, signal)
     return this.#lease(COMMON, this.#listing, signal)
   }
 
-  /** The first connection shows whether the server keeps state per connection. */
+  /** Opens the first connection, which shows whether the server keeps state per connection. */
   async #leaseFirst(context: ToolContext, credentials: Credentials): Promise<Lease> {
     const { signal } = context
     const common = await this.#lease(COMMON, this.#listing, signal)
@@ -139,11 +140,11 @@ export class Upstream {
     if (this.#health.state !== 'ready') this.#health = { state: 'ready' }
   }
 
-  /** The server refused a connection: the next call opens another, calls under way may end. */
+  /** The server refused a connection. The next call opens another one; running calls may finish. */
   refused(connection: McpConnection): void {
     if (connection.isModern) this.#knownEra = undefined
     this.#pool.retire(connection)
-    this.subscriptions.leave(connection)
+    this.subscriptions.moveFrom(connection)
   }
 
   retire(connection: McpConnection): void {
@@ -159,7 +160,7 @@ export class Upstream {
     if (this.#health.state !== 'down') this.#health = { state: 'down', reason: developerMessage ?? message }
   }
 
-  /** The server refused the token for listing: the next listing gets a renewed one. */
+  /** The server refused the token for listing, so the next listing gets a renewed one. */
   listingRefused(): void {
     const { options, services } = this.#setting
     const { authorization } = options
@@ -168,12 +169,12 @@ export class Upstream {
     services.tokenRefused?.({ provider, tool: undefined, token: this.#listingToken, scopes: [] })
   }
 
-  /** The server no longer offers what was accepted, or its reports about these lists were missed. */
+  /** The server no longer has an accepted definition, or changes of these lists may have been missed. */
   outdated(lists?: readonly UpstreamList[]): void {
     this.#onChange(lists)
   }
 
-  /** A program offers other tools than it listed before: the next listing starts a new process. */
+  /** A program offers other tools than those it listed before, so the next listing starts a new process. */
   changed(): void {
     this.#retireAll((key) => key === COMMON)
     this.#onChange()
@@ -185,7 +186,7 @@ export class Upstream {
     this.#retireAll((key) => !key.startsWith(SESSION))
   }
 
-  /** A call failed; its effect on the health is small, because the loss of a connection has reported more. */
+  /** A failed call makes the health at most `degraded`; the loss of a connection is reported separately. */
   failed(error: ToolError): void {
     if (!error.canRetry || this.#health.state === 'down') return
     const known = this.#health.state === 'degraded' ? this.#health.reason : undefined
@@ -201,7 +202,7 @@ export class Upstream {
 
   #retireAll(isSelected: (key: string) => boolean): void {
     this.#pool.retireAll(isSelected)
-    this.subscriptions.leave()
+    this.subscriptions.moveFrom()
   }
 
   async #listingCredentials(): Promise<Credentials> {
@@ -228,9 +229,14 @@ export class Upstream {
     return isOld && era.kind === 'legacy' ? undefined : era
   }
 
-  #lease(key: string, credentials: Credentials, signal: AbortSignal, insists = false): MaybePromise<Lease> {
+  #lease(
+    key: string,
+    credentials: Credentials,
+    signal: AbortSignal,
+    ignoresBackoff = false,
+  ): MaybePromise<Lease> {
     const open = (deadline: AbortSignal) => this.#open(credentials, deadline)
-    return this.#pool.lease({ key, signal, insists, open })
+    return this.#pool.lease({ key, signal, ignoresBackoff, open })
   }
 
   async #open(credentials: Credentials, signal: AbortSignal): Promise<McpConnection> {
@@ -288,7 +294,7 @@ function ownKey({ principal, userId, claimedUserId }: ToolContext, { fingerprint
   return JSON.stringify([principal.tenant, principal.id, userId ?? null, claimedUserId ?? null, fingerprint])
 }
 
-/** Where the server is. `pinned` is the part that a pin holds (rule 32). */
+/** The address or command of the server. `pinned` is the part that pins contain (rule 32). */
 export type Endpoint =
   | { readonly transport: 'http'; readonly url: string; readonly pinned: JsonObject }
   | {
@@ -300,8 +306,8 @@ export type Endpoint =
     }
 
 /**
- * Pins hold neither the folder, which differs between machines, nor the arguments of a program or values of a query,
- * which may be secrets.
+ * Pins contain neither the folder, which differs between machines, nor a program's arguments or the values of a query, which
+ * may be secrets.
  */
 export function endpointOf(
   { command, args, cwd, url }: McpOptions,
@@ -312,24 +318,24 @@ export function endpointOf(
     const pinned = pinnedCommand(command, args, digest)
     return { transport: 'stdio', command, args, cwd: startedIn, pinned }
   }
-  if (url === undefined) throw new TypeError('the options of an MCP source name a command or a URL')
+  if (url === undefined) throw new TypeError('the options of an MCP source must have a command or a URL')
   const { href } = new URL(url)
   return { transport: 'http', url: href, pinned: { transport: 'http', url: addressWithoutValues(href) } }
 }
 
-/** Used if nothing is stored, so no two processes have the same one. */
+/** Default key of digests. It is different in each process, because without a store no digest outlives the process. */
 const PROCESS_KEY = randomBytes(32)
 
 function processDigest(text: string): string {
   return createHmac('sha256', PROCESS_KEY).update(text).digest('base64url')
 }
 
-/** True if an accepted definition was offered by the server that is configured now. */
+/** True if the accepted definition came from the server that is configured now. */
 export function isAt({ endpoint }: JsonObject, { pinned }: Endpoint): boolean {
   return isJsonObject(endpoint) && canonicalJson(endpoint) === canonicalJson(pinned)
 }
 
-/** The state of a session: a connection of its own, opened with the first call (openwop §7.3). */
+/** The state of a session: its own connection, which the first call opens (openwop §7.3). */
 export class SessionConnection {
   readonly #sessionId: string
   readonly #upstream: Upstream
@@ -342,7 +348,7 @@ export class SessionConnection {
     this.#upstream = upstream
   }
 
-  /** The session's connection; if it is gone, so is the state that the session had on the server. */
+  /** The session's connection. Throws if it was lost, because the server's state of the session is lost with it. */
   async connect(credentials: Credentials, signal: AbortSignal): Promise<McpConnection> {
     if (this.#lease === undefined) {
       this.#leasing ??= this.#upstream.leaseSession(this.#sessionId, credentials, signal)
@@ -374,6 +380,6 @@ export class SessionConnection {
 export function sessionLost(): ToolError {
   return fault(
     'session_lost',
-    'The MCP server that held the state of this session is gone; open a new session.',
+    'The connection to the MCP server that had the state of this session is lost; open a new session.',
   )
 }

@@ -7,8 +7,8 @@ import { nativeNames, type ServedTool } from '#protocols/mcp/tool-tables'
 import { type Revision, TRAITS } from '#protocols/mcp/wire'
 
 /*
- * The entries of a catalog by the names that clients use, and as lists show them. The features for prompts, resources and
- * completion share one instance.
+ * Finds the entries of a catalog by the names that clients use, and writes them for lists. The features for prompts, resources,
+ * completion and skills share one instance.
  * Invariant: an entry that the principal may not see is absent, like an unknown one (rule 2).
  */
 
@@ -36,7 +36,7 @@ export class EntryTables {
 }
 
 function makeTable(tools: readonly Tool[], isNative: boolean): ReadonlyMap<string, ServedEntry> {
-  // Versions stand oldest first, so that the newest one stays.
+  // The oldest versions come first, so the newest one remains in the map.
   const newest = new Map(tools.flatMap((tool) => (tool.entry === undefined ? [] : [[tool.entry.name, tool]])))
   const native = isNative ? nativeNames([...newest.values()], nativeNameOf) : new Map<string, Tool>()
   const names = new Map([...native].map(([name, tool]) => [tool, name]))
@@ -50,13 +50,13 @@ function makeTable(tools: readonly Tool[], isNative: boolean): ReadonlyMap<strin
   return new Map(found.sort(([left], [right]) => (left < right ? -1 : left > right ? 1 : 0)))
 }
 
-/** Clients name only prompts; of the others the address counts. */
+/** Clients use names only for prompts; the other entries are found by address. */
 function nativeNameOf({ entry }: Tool): string {
   const name = entry?.kind === 'prompt' ? entry.definition.name : undefined
   return typeof name === 'string' ? name : (entry?.name ?? '')
 }
 
-/** An entry as a list of one revision shows it: its definition under the name that clients use. */
+/** An entry as a list of one revision shows it: its definition with the members `named`. */
 export function listedEntry({ name, entry }: ServedEntry, named: JsonObject, revision: Revision): ListedItem {
   const { icons, ...definition } = entry.definition
   const shown = icons !== undefined && TRAITS[revision].hasIcons ? { ...definition, icons } : definition

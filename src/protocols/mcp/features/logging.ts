@@ -9,7 +9,7 @@ import { LEGACY_REVISIONS, TRAITS } from '#protocols/mcp/wire'
 /*
  * Log messages (`notifications/message`) of the tools that a client calls: from `ctx.message`, and from MCP servers behind a tool.
  * Revisions with sessions set their level with `logging/setLevel`, the newest one in each request (MCP-87, MCP-190 to MCP-192).
- * `methods.ts` lists the feature; every call takes its functions from here.
+ * `methods.ts` lists the feature; `tool-calls.ts` adds `messagesFor` to each call.
  * Invariant: a message goes only to the client whose call it belongs to, while that call runs.
  */
 
@@ -34,7 +34,7 @@ export function loggingFeature(): McpFeature {
   }
 }
 
-/** The members of a call's request that bring its messages to the client. */
+/** The members of a call request that send the tool's messages to the client; `undefined` if it gets none. */
 export function messagesFor({
   revision,
   logLevel,
@@ -44,7 +44,7 @@ export function messagesFor({
   const onMessage = ({ level, data, logger }: ClientMessage): void => {
     if (logLevel !== undefined && rankOf(level) < rankOf(logLevel)) return
     const params = { level, ...(logger === undefined ? {} : { logger }), data }
-    channel.send(encodeNotification('notifications/message', params), 'news')
+    channel.send(encodeNotification('notifications/message', params), 'notification')
   }
   return { onMessage, messageLevel: logLevel }
 }

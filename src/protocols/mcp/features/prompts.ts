@@ -11,10 +11,10 @@ import { ALL_REVISIONS, type Revision } from '#protocols/mcp/wire'
 import { type EntryTables, listedEntry, type ServedEntry } from './entry-tables.ts'
 
 /*
- * Prompts (`prompts/list`, `prompts/get`: MCP-110 to MCP-112) and `completion/complete`, which gives values for an argument of a
- * prompt or of a resource template (MCP-117). `methods.ts` lists both features.
- * Invariant: getting a prompt is a durable call of its entry, with the same limits, credentials and journal as a tool; an entry
- * that the caller may not see is unknown to both.
+ * Prompts (`prompts/list`, `prompts/get`: MCP-110 to MCP-112) and `completion/complete`, which suggests values for an argument of
+ * a prompt or of a resource template (MCP-117). `methods.ts` lists both features.
+ * Invariant: getting a prompt is a durable call of its entry, with the same limits, credentials and journal as a tool call. To both
+ * features an entry that the caller may not see is unknown.
  */
 
 export function promptFeature(
@@ -48,7 +48,7 @@ function resolvePrompt({ name, arguments: input = {} }: JsonObject, catalog: Cat
   return { name, input, served: tables.of(catalog, 'prompt').get(name) }
 }
 
-const NOTHING = '"completion":{"values":[],"total":0,"hasMore":false}'
+const NO_COMPLETION = '"completion":{"values":[],"total":0,"hasMore":false}'
 
 export function completionFeature(
   { gateway, log }: McpServices,
@@ -62,7 +62,7 @@ export function completionFeature(
     if (typeof about === 'string') return errorAnswer(id, { code: JSON_RPC_CODES.badParams, message: about })
     if (about.entry.complete !== undefined) return await completeOwn(about, params, exchange)
     const completions = tables.ofSameSource(catalog, 'completions', about.tool)
-    if (completions === undefined) return resultAnswer(id, envelopes.of(revision).complete(NOTHING))
+    if (completions === undefined) return resultAnswer(id, envelopes.of(revision).complete(NO_COMPLETION))
     const { argument, context } = params
     const input = {
       ref: nativeRef(about),
@@ -111,7 +111,7 @@ export function completionFeature(
 }
 
 const COMPLETION_MS = 10_000
-/** The most values of one answer. */
+/** MCP allows no more values in one answer. */
 const MAX_VALUES = 100
 
 async function withDeadline<Value>(answer: Promise<Value> | undefined): Promise<Value | undefined> {
@@ -138,7 +138,7 @@ function textsIn(given: JsonObject[string] | undefined): Readonly<Record<string,
   )
 }
 
-/** The entry that a reference names; a text if there is none. */
+/** The entry that a reference names, or an error text. */
 function findEntry(
   ref: JsonObject[string] | undefined,
   catalog: Catalog,

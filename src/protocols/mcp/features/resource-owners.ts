@@ -3,14 +3,14 @@ import { innerUri } from '#protocols/mcp/codec-tool'
 import type { EntryTables, ServedEntry } from './entry-tables.ts'
 
 /*
- * Which entries may have the resource at an address. Reading and subscribing use it.
+ * Finds the entries that may have the resource at an address. Reading and subscribing use it.
  * Invariant: entries that the principal may not see have no resources (rule 2).
  */
 
 interface ResourceOwners {
-  /** The likeliest first. */
+  /** The most likely one first. */
   readonly owners: readonly ServedEntry[]
-  /** The address at the source, for the entry of all its resources. */
+  /** The address at the source, for entries of the kind `resources`. */
   readonly nativeUri: string
 }
 
@@ -34,10 +34,10 @@ function ownersOf(uri: string, catalog: Catalog, tables: EntryTables): readonly 
   return [...own, ...templates, ...tables.of(catalog, 'resources').values()]
 }
 
-/** Finds out whether an address may come from a URI template (RFC 6570); the server that offers the template expands and checks it. */
+/** Tells whether an address may come from a URI template (RFC 6570). The server that offers the template checks it exactly. */
 interface TemplateMatcher {
   matches(uri: string): boolean
-  /** Characters outside of expressions: of two templates that match, the one with more is the likelier. */
+  /** Characters outside of expressions: of two templates that match, the one with more is more likely. */
   readonly literals: number
 }
 
@@ -53,7 +53,7 @@ function templateMatcher(template: string): TemplateMatcher {
   return made
 }
 
-/** The texts around the expressions must occur in their order, from the beginning to the end: no pattern, so never slow. */
+/** Checks only that the literal texts around the expressions occur in order. Without a regular expression it is never slow. */
 function makeMatcher(template: string): TemplateMatcher {
   const [first = '', ...rest] = template.split(/\{[^{}]*\}/)
   const last = rest.pop()

@@ -14,10 +14,10 @@ import { findOwners } from './resource-owners.ts'
  * Subscriptions to resources: `resources/subscribe` and `resources/unsubscribe` of a session (MCP-193), and `resourceSubscriptions` of
  * `subscriptions/listen` (MCP-194). `methods.ts` lists the feature; the transports deliver what a session gets.
  * Subscribing at a source is a durable call of the entry for its resources, with the caller's credentials (MCP-195).
- * Invariant: a resource that the principal may not see is unknown, also if that changes later (MCP-197).
+ * Invariant: a resource that the principal may not see is unknown, and its updates stop when it becomes hidden (MCP-197).
  */
 
-/** Of one session, and of one `subscriptions/listen`. */
+/** Limit for one session, and for one `subscriptions/listen`. */
 const MAX_SUBSCRIPTIONS = 100
 /** A session without a stream gets nothing, so its subscriptions at sources end after this time. */
 const WITHOUT_STREAM_MS = 60_000
@@ -26,7 +26,7 @@ const UPDATED = 'notifications/resources/updated'
 type Stop = () => void
 
 interface SessionState {
-  /** `undefined` while the session has no stream. */
+  /** By address; `undefined` while a subscription is paused because the session has no stream. */
   readonly stops: Map<string, Stop | undefined>
   exchange: McpExchange
   timer: NodeJS.Timeout | undefined
@@ -80,7 +80,7 @@ export class ResourceSubscriptions {
     }
   }
 
-  /** The session has a stream here from now on: its subscriptions go on. */
+  /** Resumes the subscriptions of a session that has opened its stream in this process. */
   async streamOpened(sessionId: string, exchange: McpExchange): Promise<void> {
     const state = this.#sessions.get(sessionId)
     if (state === undefined) return
@@ -162,7 +162,7 @@ export class ResourceSubscriptions {
     }, WITHOUT_STREAM_MS).unref()
   }
 
-  /** Follows a resource wherever it may be; the error if no source has it, or none reports its changes. */
+  /** Follows a resource at every source that may have it. Returns an error if no source has it or reports its changes. */
   async #open(
     uri: string,
     exchange: McpExchange,

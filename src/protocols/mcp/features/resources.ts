@@ -74,7 +74,7 @@ class Resources {
     this.#results = results
   }
 
-  /** The first pages of all sources together; the cursor says where the lists of some go on (MCP-113). */
+  /** A page contains one page of every source; its cursor contains the cursors of the sources that have more (MCP-113). */
   async list(params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> {
     const { id, principal, revision } = exchange
     const catalog = this.#services.gateway.catalogFor(principal)
@@ -104,7 +104,7 @@ class Resources {
       ...(cursors === 'start' ? this.#skills.ownResources(catalog) : []).map((item) => JSON.stringify(item)),
       ...pages.flatMap(({ items, toolkit, servesSkills }) =>
         items.flatMap((item) => {
-          const shown = withoutNews(item, revision)
+          const shown = withoutNewMembers(item, revision)
           if (typeof item.uri !== 'string') return JSON.stringify(shown)
           const known = servesSkills ? this.#skills.listedUri(catalog, toolkit, item.uri) : item.uri
           if (known === undefined) return []
@@ -125,7 +125,7 @@ class Resources {
     return resultAnswer(id, this.#envelopes.of(revision).complete(json))
   }
 
-  /** One page of a source; a source that fails has none. */
+  /** One page of a source; empty if the source fails. */
   async #page(source: ServedEntry, cursor: string | undefined, exchange: McpExchange) {
     const input = { method: 'resources/list', ...(cursor === undefined ? {} : { cursor }) }
     const { outcome } = await this.#calls.plainCall(exchange, source, input)
@@ -137,7 +137,7 @@ class Resources {
     }
   }
 
-  /** Reads from the entry that has the address; if several sources may have it, from the first that does (MCP-115). */
+  /** Reads from the first entry that has the address (MCP-115). */
   async read(params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> {
     const { id, principal } = exchange
     const uri = isJsonObject(params) ? params.uri : undefined
@@ -206,8 +206,8 @@ function isUnknown({ json = '' }: Answer): boolean {
   return code !== undefined && UNKNOWN_CODES.has(Number(code))
 }
 
-/** Members that a revision does not know. */
-function withoutNews(item: JsonObject, revision: Revision): JsonObject {
+/** Removes the members that a revision does not have. */
+function withoutNewMembers(item: JsonObject, revision: Revision): JsonObject {
   if (TRAITS[revision].hasIcons || item.icons === undefined) return item
   const { icons: _icons, ...rest } = item
   return rest

@@ -22,15 +22,15 @@ import type { EntryTables, ServedEntry } from './entry-tables.ts'
 /*
  * Skills (SEP-2640): `skills/list`, `skills/get` and `resources/directory/read`; their files are read by `resources/read`, which
  * finds a file's skill here (MCP-200 to MCP-206). `methods.ts` lists the feature.
- * Invariant: a skill is listed as it was accepted, and reading it or one of its files is a durable call of its entry.
+ * Invariant: a skill is listed as the operator accepted it, and reading it or one of its files is a durable call of its entry.
  */
 
 const CACHING = { ttlMs: 5_000, cacheScope: 'private' } as const
 
-/** A skill under the address that clients use. */
+/** A skill and the form of it that clients see. */
 interface ServedSkill {
   readonly served: ServedEntry
-  /** Its entry with the addresses that clients use. */
+  /** Its definition with the addresses that clients use. */
   readonly shown: JsonObject
 }
 
@@ -38,7 +38,7 @@ interface ServedSkill {
 export interface SkillAddress extends ServedSkill {
   /** As the client wrote it, without a fragment. */
   readonly uri: string
-  /** At its source. */
+  /** The address at the skill's source. */
   readonly inner: string
 }
 
@@ -82,7 +82,7 @@ export class SkillTables {
     return undefined
   }
 
-  /** The skills written as code, as `resources/list` shows them; servers list their own ones. */
+  /** The skills written as code, as `resources/list` shows them; MCP servers list theirs themselves. */
   ownResources(catalog: Catalog): readonly JsonObject[] {
     const own = [...this.of(catalog).values()].filter(({ served }) => served.tool.source !== 'mcp')
     return own.map(({ shown: { uri = '', frontmatter, ...skill } }) => {
@@ -92,7 +92,7 @@ export class SkillTables {
     })
   }
 
-  /** What `resources/list` shows of an address of a source that serves skills; `undefined` for a file of a skill that is hidden. */
+  /** The address in `resources/list` for one of a source that serves skills; `undefined` for a file of a hidden skill. */
   listedUri(catalog: Catalog, toolkit: string, uri: string): string | undefined {
     if (!uri.startsWith(SKILL_SCHEME)) return uri
     const shown = catalog.hasNativeNames ? uri : outerSkillUri(toolkit, uri)
@@ -140,7 +140,7 @@ export function skillFeature(
     const json = JSON.stringify({ resources, ...caching }).slice(1, -1)
     return resultAnswer(exchange.id, envelopes.of(exchange.revision).complete(json))
   }
-  /** The files of such a skill are not known here, so its source is asked. */
+  /** Asks the source, because the files of a dynamic skill are not known here. */
   const readDynamicFolder = (
     { served, inner }: SkillAddress,
     params: JsonValue | undefined,

@@ -20,8 +20,8 @@ import {
 import { MAX_FOUND } from '#search/tool-search'
 
 /*
- * How clients get to know tools: the whole list, or a search. In search mode the list has `search_tools`, `describe_tools`,
- * `call_tool` and the favourites; every other tool can still be called by its own name.
+ * How clients find tools: with the whole list, or with a search. In search mode the list has `search_tools`, `describe_tools`,
+ * `call_tool` and the favourites; every other tool can still be called by its own name. `methods.ts` opens it.
  * Invariant: `call_tool` is replaced by the call that it names before anything else reads the request, so that limits, approvals,
  * questions, tasks and the journal see the tool itself.
  */
@@ -60,7 +60,7 @@ export function openDiscovery(
     )
   }
 
-  const findTools = async (input: JsonObject, exchange: McpExchange): Promise<Told> => {
+  const findTools = async (input: JsonObject, exchange: McpExchange): Promise<TextResult> => {
     const { query, limit } = input
     if (typeof query !== 'string' || query.trim() === '')
       return wrong('query must be a text that says what to do.')
@@ -80,7 +80,7 @@ export function openDiscovery(
   const describeTools = async (
     { names }: JsonObject,
     { principal, revision }: McpExchange,
-  ): Promise<Told> => {
+  ): Promise<TextResult> => {
     const list: readonly JsonValue[] = Array.isArray(names) ? names : []
     const wanted = list.filter((name) => typeof name === 'string')
     if (wanted.length === 0 || wanted.length > MAX_DESCRIBED || wanted.length < list.length)
@@ -108,40 +108,40 @@ export function openDiscovery(
       if (!isJsonObject(params) || !isSearched(catalog)) return await calls.call(params, exchange)
       const input = params.arguments ?? {}
       const asked = isJsonObject(input) ? input : {}
-      const tell = async (made: Promise<Told>): Promise<Answer> => {
+      const answerWith = async (made: Promise<TextResult>): Promise<Answer> => {
         await gateway.admit(exchange.principal)
-        return told(await made, exchange)
+        return textAnswer(await made, exchange)
       }
-      if (params.name === SEARCH_TOOLS) return await tell(findTools(asked, exchange))
-      if (params.name === DESCRIBE_TOOLS) return await tell(describeTools(asked, exchange))
+      if (params.name === SEARCH_TOOLS) return await answerWith(findTools(asked, exchange))
+      if (params.name === DESCRIBE_TOOLS) return await answerWith(describeTools(asked, exchange))
       if (params.name !== CALL_TOOL) return await calls.call(params, exchange)
       const named = namedCall(params, asked)
-      if (typeof named === 'string') return told(wrong(named), exchange)
+      if (typeof named === 'string') return textAnswer(wrong(named), exchange)
       const { name } = named
-      // Models do not reach the tools of pages (MCP-147): the name is looked up as one that no tool has.
+      // Models cannot call the tools of app pages (MCP-147), so such a name is replaced by one that no tool has.
       const isForApps = calls.tables.find(catalog, name)?.tool.entry !== undefined
       const rewritten = isForApps ? { ...named, name: `/${name}` } : named
       return await calls.call(rewritten, { ...exchange, isNamedInArguments: true })
     },
   }
 
-  function told({ text, isError }: Told, { id, revision }: McpExchange): Answer {
+  function textAnswer({ text, isError }: TextResult, { id, revision }: McpExchange): Answer {
     const failed = isError === true ? ',"isError":true' : ''
     const members = `"content":${JSON.stringify([{ type: 'text', text }])}${failed}`
     return resultAnswer(id, envelopes.of(revision).complete(members))
   }
 }
 
-interface Told {
+interface TextResult {
   readonly text: string
   readonly isError?: true
 }
 
-function wrong(text: string): Told {
+function wrong(text: string): TextResult {
   return { text, isError: true }
 }
 
-/** The request that the arguments of `call_tool` stand for; a text if they are invalid. Some models send the inner arguments as text. */
+/** The request that the arguments of `call_tool` describe, or an error text. Some models send the inner arguments as JSON text. */
 function namedCall(params: JsonObject, { name, arguments: given = {} }: JsonObject) {
   if (typeof name !== 'string' || name === '') return 'name must be the name of a tool.'
   const input = typeof given === 'string' ? parsed(given) : given

@@ -6,14 +6,14 @@ import { type Revision, TRAITS } from '#protocols/mcp/wire'
 
 /*
  * Writes the value of a call as `content` and `structuredContent`, and reads values that consist of content blocks.
- * `reply.ts` sends what it writes; `fit.ts` shortens it for models.
- * Invariant: stored values are sent as the bytes that were stored.
+ * `reply.ts` sends the written members; `fit.ts` shortens the parts that are read here.
+ * Invariant: `encodeValue` copies stored values byte for byte.
  */
 
 interface ValueShape {
   readonly output: JsonObject | undefined
   readonly isObject: boolean
-  /** Any value is allowed, so it may be content blocks. */
+  /** True if any value is allowed, which includes content blocks. */
   readonly isAny: boolean
   readonly isNothing: boolean
 }
@@ -87,7 +87,7 @@ export function encodeShownFailure(
   return `${content},${structuredMember(structuredJson, revision)}`
 }
 
-/** A value that consists of content blocks of another MCP server, with its `structuredContent`, if any. */
+/** The members of a stored value that another MCP server sent: content blocks and perhaps `structuredContent`. */
 function contentMembers(valueJson: string, revision: Revision): string {
   if (TRAITS[revision].hasFullSchemas || !valueJson.includes('"structuredContent"'))
     return valueJson.slice(1, -1)
@@ -108,7 +108,7 @@ function readOwnContent(valueJson: string): ReturnType<typeof readContentValue> 
   return readContentValue(value)
 }
 
-/** Stored values have no leading space. */
+/** Stored values have no leading whitespace. */
 function isPlainObject(json: string): boolean {
   return json.startsWith('{')
 }
@@ -122,8 +122,8 @@ interface ContentValue {
 const MEMBERS: ReadonlySet<string> = new Set(['content', 'structuredContent'])
 
 /**
- * A tool without a declared output may return `{ content: […] }` in the shape of MCP, with or without
- * `structuredContent`. A value with any other member is an ordinary value.
+ * A tool without a declared output may return MCP content, `{ content: […] }`, with or without `structuredContent`. A value
+ * with any other member is an ordinary value.
  */
 function readContentValue(value: JsonValue): ContentValue | undefined {
   if (!isJsonObject(value) || !Array.isArray(value.content)) return undefined
@@ -133,7 +133,7 @@ function readContentValue(value: JsonValue): ContentValue | undefined {
   const { structuredContent } = value
   if (content.length > 0)
     return { content, ...(structuredContent === undefined ? {} : { structuredContent }) }
-  // A service may answer with no blocks, and a model that reads only blocks would see nothing.
+  // Without any block, a model that reads only blocks would see nothing of the structured value.
   if (structuredContent === undefined) return undefined
   return { content: [{ type: 'text', text: JSON.stringify(structuredContent) }], structuredContent }
 }

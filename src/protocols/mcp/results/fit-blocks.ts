@@ -3,28 +3,28 @@ import { enter } from '#results/paths'
 import { byteLength, type LeftOut, shapeValue, shareOf } from '#results/shape'
 
 /*
- * Shortens content blocks to what a model gets: long texts keep their beginning, sounds and files become links to the recorded
- * result, pictures stay pictures as long as there is room for them.
- * `fit.ts` uses it. Invariant: blocks that fit together are not changed, and the n-th link names the n-th block.
+ * Shortens content blocks for a model: long texts keep their beginning, sounds and files become links to the recorded result, and
+ * pictures stay pictures while there is room. `fit.ts` uses it.
+ * Invariant: a block within its share of the limit is not changed, and a link names the position of the block that it replaces.
  */
 
-/** What a picture costs a model, about 1 500 tokens, whatever the size of its file. */
+/** The cost of a picture for a model, about 1 500 tokens, whatever the size of its file. */
 const PICTURE_BYTES = 6_000
 /** Providers refuse larger pictures. */
 const MAX_PICTURE_CHARACTERS = 5_000_000
 const LINK_BYTES = 250
-/** Room that a shortened block needs to be of use. */
+/** A shorter block would not be useful. */
 const MIN_BLOCK_BYTES = 120
 
 interface FittedBlocks {
   readonly blocks: readonly JsonObject[]
-  /** Pointers from the list of blocks. */
+  /** The omitted parts, with JSON pointers that begin at the list of blocks. */
   readonly leftOut: readonly LeftOut[]
-  /** How many blocks are replaced by links. */
+  /** Number of blocks that were replaced by links. */
   readonly links: number
 }
 
-/** What the blocks cost a model. */
+/** The size of the blocks for a model. */
 export function blocksBytes(blocks: readonly JsonObject[]): number {
   return blocks.reduce((sum, block) => sum + costOf(block), 0)
 }

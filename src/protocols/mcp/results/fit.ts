@@ -11,14 +11,14 @@ import { contentParts, shapeOf, structuredMember } from './content.ts'
 import { blocksBytes, fitBlocks } from './fit-blocks.ts'
 
 /*
- * Makes a result fit for a model: applies the projection and the format of the tool's policy, and shortens what has more bytes than
- * the model gets at once. `reply.ts` asks it before it encodes a result.
- * Invariants: a result that fits is not touched; what was left out is said in words with the address of the whole result; a
- * `structuredContent` that a declared schema requires is sent, and is never shortened without saying so in it.
+ * Prepares a result for a model: applies the projection and the format of the tool's policy, and shortens a result that has more
+ * bytes than the model may get at once. `reply.ts` calls it before it encodes a result.
+ * Invariants: a result that fits is not changed; a shortened one describes what was left out and names the address of the whole;
+ * `structuredContent` that a declared schema requires is sent, and says so itself if it is shortened.
  */
 
 export interface FitOptions {
-  /** Bytes that a model gets at once; 0 = all. */
+  /** Maximum bytes that a model gets at once; 0 = no limit. */
   readonly modelBytes: number
   readonly revision: Revision
   readonly tool: Tool | undefined
@@ -33,7 +33,7 @@ export interface FittedResult {
   readonly shapedJson: string
 }
 
-/** A smaller budget has no room for the words. */
+/** A smaller budget has no room for the explanation. */
 export const MIN_MODEL_BYTES = 2_000
 
 /** Member of a shortened `structuredContent`. */
@@ -61,7 +61,7 @@ function budgetOf({ modelBytes }: FitOptions): number {
   return modelBytes === 0 ? 0 : Math.max(MIN_MODEL_BYTES, modelBytes)
 }
 
-/** The texts are there already; measuring them costs nothing where they are short. */
+/** Compares the stored texts. For short texts this costs almost nothing. */
 function isLarger({ valueJson, shown }: Success, maxBytes: number): boolean {
   return (
     exceeds(valueJson, maxBytes) || (shown?.contentJson !== undefined && exceeds(shown.contentJson, maxBytes))
@@ -69,7 +69,7 @@ function isLarger({ valueJson, shown }: Success, maxBytes: number): boolean {
 }
 
 function exceeds(text: string, maxBytes: number): boolean {
-  // A character has at most three bytes for each unit of its length.
+  // Each UTF-16 code unit takes at most three bytes in UTF-8.
   return maxBytes > 0 && text.length * 3 > maxBytes && byteLength(text) > maxBytes
 }
 
@@ -80,7 +80,7 @@ class Fitting {
   #leftOut: readonly LeftOut[] = []
   #projected: readonly string[] = []
   #hasShortStructure = false
-  /** Pointers of `#leftOut` begin at this address. */
+  /** The address at which the pointers of `#leftOut` begin. */
   #at: string
 
   constructor(callId: string, options: FitOptions) {
@@ -118,8 +118,8 @@ class Fitting {
   }
 
   #result(blocks: readonly JsonObject[], structured: string | undefined, size: number): FittedResult {
-    const words = this.#words(size)
-    const content = words === undefined ? blocks : [{ type: 'text', text: words }, ...blocks]
+    const explanation = this.#explanation(size)
+    const content = explanation === undefined ? blocks : [{ type: 'text', text: explanation }, ...blocks]
     const members = `"content":${JSON.stringify(content)}`
     return {
       members: structured === undefined ? members : `${members},${structured}`,
@@ -135,7 +135,7 @@ class Fitting {
     return projected.value
   }
 
-  /** Many MCP servers send their data as JSON in a text. */
+  /** Also projects JSON inside a text block, because many MCP servers send their data that way. */
   #projectBlock(block: JsonObject): JsonObject {
     if (this.#options.tool?.policy.project === undefined || typeof block.text !== 'string') return block
     const value = enter(block.text)
@@ -147,10 +147,10 @@ class Fitting {
     return this.#options.tool?.policy.modelFormat
   }
 
-  /** The value as text, and its beginning if it is too long. */
+  /** The value as text, shortened if it is too long. */
   #fitValue(value: JsonValue): FittedContent {
     const text = valueText(value, this.#format)
-    // A text is sent as JSON, as `encodeValue` sends it.
+    // A string is sent as a JSON string, as `encodeValue` does.
     const sent = typeof value === 'string' ? JSON.stringify(value) : text
     if (byteLength(sent) <= this.#max) return { blocks: [{ type: 'text', text: sent }], isWhole: true }
     const shaped = shapeValue(value, this.#max - MAX_WORDS_BYTES)
@@ -167,8 +167,8 @@ class Fitting {
   }
 
   /**
-   * Without a declared schema a large value is left out. A declared schema requires a value that conforms: a shortened one, if it can
-   * say that it is shortened, and else the whole.
+   * Without a declared schema a large value is left out. A declared schema requires a conforming value: a shortened one if it can say
+   * that it is shortened, otherwise the whole.
    */
   #structured(
     value: JsonValue | undefined,
@@ -195,12 +195,12 @@ class Fitting {
     const noted: JsonValue = isJsonObject(short) ? { ...short, [SHAPED_MEMBER]: note } : short
     const canSay = noted !== short && (takesNote(tool) || tool.checkOutput(noted).length === 0)
     if (canSay) return JSON.stringify(noted)
-    // A shortened text says so itself.
+    // A shortened string ends with a mark that says so.
     return leftOut.every(({ unit }) => unit === 'characters') ? json : undefined
   }
 
-  /** Absent if nothing was left out. */
-  #words(size: number): string | undefined {
+  /** Explains to the model what was left out; `undefined` if nothing was. */
+  #explanation(size: number): string | undefined {
     const projected =
       this.#projected.length === 0
         ? []
@@ -221,7 +221,7 @@ class Fitting {
     ].join('\n')
   }
 
-  /** Continues at the first place where something was left out. */
+  /** Example input that continues at the first omitted part. */
   #nextRead(): JsonObject {
     const [first] = this.#leftOut
     if (first === undefined || first.path.length > MAX_EXAMPLE) return { uri: this.#at }
@@ -236,16 +236,16 @@ interface FittedContent {
   readonly isWhole: boolean
 }
 
-/** Whether the listed schema of a tool names the member that says that a value is shortened; `withNote` adds it. */
+/** True if the listed schema must be extended with the member that marks a shortened value; `withNote` adds it. */
 export function takesNote({ source, outputSchema }: Pick<Tool, 'source' | 'outputSchema'>): boolean {
-  // Schemas of other MCP servers are listed as they are.
+  // Schemas of other MCP servers are listed unchanged.
   if (source === 'mcp' || outputSchema?.type !== 'object') return false
   return outputSchema.additionalProperties === false && outputSchema.maxProperties === undefined
 }
 
 const NOTE_SCHEMA: JsonObject = { type: 'string', description: 'Present if the value is shortened.' }
 
-/** The listed output schema, with the member that a shortened value has. */
+/** Adds the member that marks a shortened value to the listed output schema. */
 export function withNote(schema: JsonObject): JsonObject {
   const properties = isJsonObject(schema.properties) ? schema.properties : {}
   return { ...schema, properties: { ...properties, [SHAPED_MEMBER]: NOTE_SCHEMA } }

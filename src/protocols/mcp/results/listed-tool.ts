@@ -8,8 +8,8 @@ import type { Revision } from '#protocols/mcp/wire'
 import { takesNote, withNote } from './fit.ts'
 
 /*
- * One tool as `tools/list` shows it to a model, whole or compact (MCP-184). `methods.ts` makes the list with it.
- * Invariant: a compact tool takes the same calls, and its description names what was left out of it.
+ * Writes one tool for `tools/list`, whole or compact (MCP-184). `features/tool-search.ts` builds the list with it.
+ * Invariant: a compact tool accepts the same calls, and its description names what was left out.
  */
 
 interface ListOptions {
@@ -32,7 +32,7 @@ export function listedTool(
 
 const DESCRIPTION_LENGTH = 200
 const PARAMETER_LENGTH = 80
-/** Keywords that describe a schema and check nothing. */
+/** Keywords that only describe a schema and do not affect validation. */
 const DESCRIBING = ['title', 'examples', '$comment', '$schema', 'markdownDescription', 'x-examples'] as const
 
 function compactTool({ outputSchema, description, inputSchema, ...rest }: JsonObject): JsonObject {
@@ -65,7 +65,7 @@ function compactSchema(schema: JsonObject, count: (what: string) => void): JsonO
   })
 }
 
-/** Whole sentences, if the first ones fit; else whole words. */
+/** The beginning of a text: whole sentences if at least one fits, otherwise whole words. */
 function beginning(text: string, length: number): string {
   if (text.length <= length) return text
   const start = text.slice(0, length)

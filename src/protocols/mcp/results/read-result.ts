@@ -26,19 +26,19 @@ import { MIN_MODEL_BYTES } from './fit.ts'
 /*
  * Recorded results for models: the tool `read_result`, and the resources `collet://calls/ID` (MCP-182, MCP-183). `methods.ts`
  * serves the tool, `features/resources.ts` the resources.
- * Invariants: reading is no call, so nothing is recorded; a caller reads only its own calls; every answer to a model fits into its
- * budget.
+ * Invariants: reading is not a call, so nothing is recorded; a caller reads only its own calls; every text for a model fits into
+ * its budget.
  */
 
 const NAME = 'read_result'
 const OTHER_NAME = 'collet_read_result'
 
-/** A tool of the catalog keeps its name. */
+/** Name of the tool. It gives way to a tool of the catalog that already has this name. */
 export function readToolName(table: ReadonlyMap<string, unknown>): string {
   return table.has(NAME) ? OTHER_NAME : NAME
 }
 
-/** Used where results are not shortened, for reads that name no size. */
+/** Budget of a read where results are not shortened otherwise. */
 const DEFAULT_MODEL_BYTES = 32_000
 
 const DESCRIPTION =
@@ -57,14 +57,14 @@ const INPUT_SCHEMA: JsonObject = {
       minimum: 0,
       description: 'First item of an array, member of an object or character of a text.',
     },
-    limit: { type: 'integer', minimum: 1, description: 'How many of them at most.' },
+    limit: { type: 'integer', minimum: 1, description: 'Maximum number of them.' },
     where: {
       type: 'object',
-      description: 'Only the items of an array whose member matches.',
+      description: 'Only the array items whose member matches.',
       properties: {
         member: { type: 'string', description: 'Name or path inside of an item.' },
-        equals: { description: 'The value that it has.' },
-        contains: { type: 'string', description: 'A part of its text.' },
+        equals: { description: 'The value that the member must have.' },
+        contains: { type: 'string', description: 'A part of the text that the member must contain.' },
       },
       required: ['member'],
     },
@@ -94,7 +94,7 @@ export class ReadResults {
     this.#tables = tables
   }
 
-  /** The tool as lists show it; none if no result of this catalog can be too long. */
+  /** The tool as an item of `tools/list`; none if no result of this catalog can be too long. */
   listedTool(catalog: Catalog, revision: Revision): readonly ListedItem[] {
     if (!this.#canShorten(catalog)) return []
     const name = readToolName(this.#tables.of(catalog))
@@ -124,7 +124,7 @@ export class ReadResults {
     return [...this.#tables.of(catalog).values()].some(({ tool }) => canBeShortened(tool, modelBytes))
   }
 
-  /** Whether a call of this name is a read of a result. */
+  /** True if the call names the tool that reads results. */
   isRead(params: JsonValue | undefined, { principal }: McpExchange): boolean {
     const name = isJsonObject(params) ? params.name : undefined
     if (name !== NAME && name !== OTHER_NAME) return false
@@ -164,7 +164,7 @@ export class ReadResults {
     return { content, untrusted: part.untrusted || undefined }
   }
 
-  /** A picture that is asked for as a whole is shown as one. */
+  /** A picture that is requested as a whole, as a picture. */
   async #picture(
     principal: Principal,
     { callId, root, request }: ResultAddress,
@@ -184,7 +184,7 @@ export class ReadResults {
     return Math.max(MIN_MODEL_BYTES, this.#services.options.modelBytes || DEFAULT_MODEL_BYTES)
   }
 
-  /** `resources/read`; `undefined` if the address is not one of the caller's calls, because an upstream may have it. */
+  /** `resources/read`. `undefined` if the address is not one of the caller's calls; an upstream may have it. */
   async resource(uri: string, exchange: McpExchange): Promise<Answer | undefined> {
     const { id, principal, revision } = exchange
     if (!isHandle(uri)) return undefined
@@ -205,7 +205,7 @@ export class ReadResults {
     }
   }
 
-  /** A block with bytes is sent whole, because the client and not the model reads it; everything else fits into the budget. */
+  /** Sends a block of bytes whole, because the client reads it and not the model. Everything else must fit into the budget. */
   async #contents(uri: string, principal: Principal, address: ResultAddress): Promise<JsonObject> {
     const { callId, root, request } = address
     const { gateway } = this.#services
@@ -243,7 +243,7 @@ interface ReadAnswer {
   readonly untrusted: true | undefined
 }
 
-/** Numbers and booleans are always short, and a tool may have no output. */
+/** False for tools that have no output or return only numbers or booleans, unless results are projected. */
 function canBeShortened({ outputSchema, policy }: Tool, modelBytes: number): boolean {
   if (outputSchema === null || (policy.modelBytes ?? modelBytes) === 0) return policy.project !== undefined
   return typeof outputSchema.type !== 'string' || !SHORT_TYPES.has(outputSchema.type)
@@ -251,7 +251,7 @@ function canBeShortened({ outputSchema, policy }: Tool, modelBytes: number): boo
 
 const SHORT_TYPES: ReadonlySet<string> = new Set(['number', 'integer', 'boolean', 'null'])
 
-/** The input of the tool; what the address says is overridden by the other parameters. */
+/** Reads the input of the tool. Its other parameters override those in the address. */
 function addressOf(input: JsonObject): ResultAddress {
   const { callId, root, request } = readHandle(typeof input.uri === 'string' ? input.uri : '')
   const { path, offset, limit, select, format } = input
@@ -266,7 +266,7 @@ function addressOf(input: JsonObject): ResultAddress {
   return { callId, root, request: own }
 }
 
-/** A path beside an address begins where the address ends. */
+/** A path parameter is relative to the path in the address. */
 function joinPaths(base: string, path: string): string {
   if (base === '' || path === '') return base + path
   return path.startsWith('/') ? base + path : `${base}/${path}`

@@ -92,16 +92,18 @@ async function handleGet(request: HttpRequest, parts: SessionParts): Promise<Htt
     onOpened: () => {
       subscriptions
         .streamOpened(session.id, streamExchange(request, session))
-        .catch((err: unknown) => services.log.warn({ err }, 'subscriptions of an MCP session did not go on'))
+        .catch((err: unknown) =>
+          services.log.warn({ err }, 'cannot resume the subscriptions of an MCP session'),
+        )
     },
     onClosed: () => subscriptions.streamClosed(session.id),
   })
   if (body === undefined)
-    return refuseSession(429, `This caller listens ${MAX_STREAMS} times already. Close a stream first.`)
+    return refuseSession(429, `This caller already has ${MAX_STREAMS} open streams. Close one first.`)
   return { status: 200, headers: STREAM_HEADERS, body }
 }
 
-/** Subscriptions that go on with a stream are made with the credentials of its request. */
+/** When a stream opens, the session's subscriptions resume with the credentials of its request. */
 function streamExchange(
   { principal, headers, traceId, traceparent }: HttpRequest,
   { revision, capabilities, logLevel }: ClientSession,
@@ -136,9 +138,9 @@ async function findStreamSession(
   )
 }
 
-const PURPOSE = 'This address is for MCP clients, which send it their messages with POST.'
+const PURPOSE = 'This address is for MCP clients, which send their messages to it with POST.'
 
-/** Clients of the newest revision ask for a stream and continue without one; a person who opens the address gets a page. */
+/** Clients of the newest revision try GET and continue without a stream; a person who opens the address gets a page. */
 function noStream(request: HttpRequest): HttpReply {
   const headers = { allow: 'POST', vary: 'accept' }
   if (!isForPerson(request))
@@ -157,7 +159,7 @@ function refuseSession(
   return toReply(errorAnswer(undefined, { code: JSON_RPC_CODES.badRequest, message }, { status, headers }))
 }
 
-/** MCP row 17. A second `initialize` in a session is refused (MCP-23). */
+/** Opens a session (MCP row 17). A second `initialize` in a session is refused (MCP-23). */
 async function initialize(
   posted: PostedMessage<RequestMessage>,
   { methods, sessions }: SessionParts,
@@ -179,18 +181,18 @@ async function openSession(
   if (known !== undefined && (await sessions.find(principal, known)) !== undefined)
     return errorAnswer(
       id,
-      { code: JSON_RPC_CODES.badRequest, message: 'This session is initialized already.' },
+      { code: JSON_RPC_CODES.badRequest, message: 'This session is already initialized.' },
       { status: 400 },
     )
   const read = readInitialize(params)
   if (!read.ok) return errorAnswer(id, read.error)
-  // A session counts against the rate limit as a call does.
+  // A new session counts against the rate limit like a call.
   await methods.services.gateway.admit(principal)
   const session = await sessions.open(principal, read.revision, read.capabilities)
   return resultAnswer(id, methods.initializeResult(read.revision), { [HEADERS.session]: session.id })
 }
 
-/** Requests that make a call; the others are answered at once (MCP-85). */
+/** Methods that make a call. The others are answered at once, so they need no cancellation (MCP-85). */
 const CANCELLABLE: ReadonlySet<string> = new Set([
   'tools/call',
   'prompts/get',
@@ -256,7 +258,7 @@ async function acceptMessage(
   return ACCEPTED
 }
 
-/** MCP row 18. */
+/** The session of a message, or a refusal (MCP row 18). */
 async function findSession(
   { request: { headers, principal }, message, version }: PostedMessage,
   sessions: ClientSessions,

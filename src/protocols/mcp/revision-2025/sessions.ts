@@ -32,7 +32,7 @@ type ReadInitialize =
   | { readonly ok: true; readonly revision: LegacyRevision; readonly capabilities: ClientCapabilities }
   | { readonly ok: false; readonly error: WireError }
 
-/** Chooses the requested revision if we serve it, else our newest with sessions (MCP-22, MCP/T-8, MCP/T-29). */
+/** Chooses the requested revision if it is served, otherwise the newest one with sessions (MCP-22, MCP/T-8, MCP/T-29). */
 export function readInitialize(params: JsonValue | undefined): ReadInitialize {
   if (!isJsonObject(params) || typeof params.protocolVersion !== 'string') {
     const message = 'initialize needs params.protocolVersion, params.capabilities and params.clientInfo.'
@@ -43,19 +43,19 @@ export function readInitialize(params: JsonValue | undefined): ReadInitialize {
   return { ok: true, revision, capabilities: readCapabilities(params.capabilities, revision) }
 }
 
-/** How often cancellations that another process received are read. */
+/** How often the store is read for cancellations that another process received. */
 const POLL_MS = 500
 
 interface RunningRequest {
   readonly isCancelled: boolean
   /** Sets the function that cancels the call; it runs at once if the request was cancelled before. */
   onBegun(cancel: () => void): void
-  /** Ends the time in which the request can be cancelled. Called beside the write of the outcome, it shares that commit. */
+  /** From now on the request cannot be cancelled. Called together with the write of the outcome, so both share one commit. */
   forget(): void
   end(): void
 }
 
-/** Running requests by session and id. The store carries a cancellation to the process that runs one (MCP-85, MCP/T-30). */
+/** Running requests by session and id. A cancellation reaches the process that runs one through the store (MCP-85, MCP/T-30). */
 export class RunningRequests {
   readonly #callers: ProtocolSessionStore
   readonly #clock: Clock
@@ -127,7 +127,7 @@ export class RunningRequests {
       try {
         if (await this.#callers.isCancelled(request)) cancel()
       } catch (err) {
-        this.#log.warn({ err }, 'cannot read whether MCP requests were cancelled')
+        this.#log.warn({ err }, 'cannot read cancellations of MCP requests')
       }
     }
   }
@@ -148,9 +148,9 @@ const ID_BYTES = 24
 /** How long the end of a session in another process may go unnoticed (MCP-26). */
 const CACHED_MS = 1_000
 const TOUCH_MS = 300_000
-/** Open sessions of one principal, as in openwop. A new session replaces the one unused longest. */
+/** Open sessions of one principal. A new session beyond the limit replaces the one that was unused longest. */
 const MAX_PER_PRINCIPAL = 100
-/** A session used since then is kept, because clients cannot recover from a lost one (MCP-23). */
+/** A session that was used within this time is not replaced, because some clients cannot recover from a lost one (MCP-23). */
 const IDLE_MS = 3 * TOUCH_MS
 const MAX_CACHED = 10_000
 
@@ -199,7 +199,7 @@ export class ClientSessions {
       return { id, revision, capabilities, logLevel: undefined }
     throw fault(
       'rate_limited',
-      `You have ${MAX_PER_PRINCIPAL} open MCP sessions, all in use. End one (DELETE with its Mcp-Session-Id), or leave one alone for ${IDLE_MS / 60_000} minutes.`,
+      `You have ${MAX_PER_PRINCIPAL} open MCP sessions, all in use. End one (DELETE with its Mcp-Session-Id), or leave one unused for ${IDLE_MS / 60_000} minutes.`,
       { retryAfterMs: TOUCH_MS, scope: 'key' },
     )
   }
@@ -220,7 +220,7 @@ export class ClientSessions {
     return found.principal === principal.id ? session : undefined
   }
 
-  /** Requests of the session that other processes serve follow within a second. */
+  /** Requests of the session in other processes use the new level within a second. */
   async setLogLevel(principal: Principal, session: ClientSession, logLevel: MessageLevel): Promise<void> {
     const { id, revision, capabilities } = session
     const agreed = { revision, capabilities: capabilitiesToJson(capabilities), logLevel }

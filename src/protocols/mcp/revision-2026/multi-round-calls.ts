@@ -15,14 +15,13 @@ import type { PendingCalls } from './pending-calls.ts'
 import { openState, type RequestState, type StateOwner, sealState } from './request-state.ts'
 
 /*
- * Calls of revision 2026-07-28 that take several requests: questions of the tool, and pages that a person has
- * to open first (MCP-70 to MCP-78).
- * `tool-calls.ts` decides which step is next; this module sends questions and takes answers.
- * Invariant: each returned state is used once, and the run it belongs to may be in another process.
+ * Calls of revision 2026-07-28 that take several requests, because the tool asks questions or a person has to open pages first
+ * (MCP-70 to MCP-78). `tool-calls.ts` decides which step is next; this module sends questions and takes answers.
+ * Invariant: a returned state is accepted once, by any process, even if the run is in another one.
  */
 
 const NONCE_BYTES = 12
-/** How long a retry waits for the decision of a page: clients retry at once, and rarely more than once (MCP-78). */
+/** How long a retry waits for a page to be decided. Clients retry at once, and rarely more than once (MCP-78). */
 const PAGE_WAIT_MS = 25_000
 const POLL_MS = 250
 
@@ -75,7 +74,7 @@ export class MultiRoundCalls {
     return this.#inputRequired(call, state, questions, callReplyHeaders(reply))
   }
 
-  /** Opens a returned state; `undefined` if it is not ours, not for this request, expired or used before. */
+  /** Opens a returned state; `undefined` if it is forged, belongs to another request, has expired or was used before. */
   async open(call: StartedCall, sealed: string): Promise<RequestState | undefined> {
     const { callers, clock, sign } = this.#services
     const nowMs = clock.nowMs()
@@ -87,8 +86,8 @@ export class MultiRoundCalls {
   }
 
   /**
-   * Delivers the answers to the run; returns the error of an invalid one. Unknown keys are ignored, missing answers
-   * are asked for again.
+   * Delivers the answers to the run, or returns the error of an invalid one. Ignores unknown keys; unanswered questions are
+   * asked again.
    */
   async deliver({ exchange, asked }: StartedCall, { callId }: RequestState): Promise<WireError | undefined> {
     const { principal } = exchange
@@ -112,7 +111,7 @@ export class MultiRoundCalls {
     return undefined
   }
 
-  /** Reads from the store what a run in another process asks, or how it ended. */
+  /** Reads from the store the questions of a run in another process, or its outcome. */
   async nextStored({ exchange }: StartedCall, state: RequestState): Promise<StoredStep> {
     const { gateway, clock } = this.#services
     const { principal, leaving } = exchange
@@ -130,7 +129,8 @@ export class MultiRoundCalls {
     }
     const error = {
       code: 'session_lost',
-      message: 'The run that asked is gone. Check for its effect before you call the tool again.',
+      message:
+        'The run that asked has ended without an outcome. Check for its effect before you call the tool again.',
       canRetry: false,
     } as const
     return {
@@ -139,7 +139,7 @@ export class MultiRoundCalls {
     }
   }
 
-  /** `accept` means that the page was opened; waits until its challenges end (MCP-77, MCP-78). */
+  /** Waits until the challenges of opened pages end. The answer `accept` means that a page was opened (MCP-77, MCP-78). */
   async waitForPages(
     { exchange, asked }: StartedCall,
     { challenges }: RequestState,

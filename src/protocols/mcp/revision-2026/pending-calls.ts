@@ -6,22 +6,22 @@ import { readAnswer } from '#protocols/mcp/codec-question'
 import { type AskKeyed, fitsQuestion, type OpenedQuestion, type Questions } from '#protocols/mcp/questions'
 
 /*
- * Calls that go on after their request is answered: with the questions of the tool, whose answers a later request brings
- * (2026-07-28, MCP-70 to MCP-75), or with a task (MCP-120 to MCP-129).
- * `tool-calls.ts` starts them, `multi-round-calls.ts` and `tasks/` find them again.
- * Invariant: only one request at a time waits for the next step of a call.
+ * Calls that continue after their request is answered: with questions, whose answers come in a later request (2026-07-28, MCP-70 to
+ * MCP-75), or with a task (MCP-120 to MCP-129).
+ * `tool-calls.ts` starts them; `multi-round-calls.ts` and `tasks/` find them again.
+ * Invariant: only the request that waits last can cancel the call by disconnecting.
  */
 
-/** Within this time of a question, the next one counts as asked at once. */
+/** Questions that follow each other within this time are sent together. */
 const GATHER_MS = 20
 
 export type PendingStep =
   | { readonly kind: 'asks'; readonly questions: readonly OpenedQuestion[] }
   | { readonly kind: 'done'; readonly reply: CallReply }
-  /** It takes longer than the request wants to wait. */
+  /** The call takes longer than the request waits. */
   | { readonly kind: 'late' }
 
-/** A call that waits for answers, or goes on as a task. Its run continues in this process. */
+/** A call that waits for answers or continues as a task. It runs in this process. */
 export class PendingCall {
   readonly #freshId: string
   readonly #principal: Principal
@@ -53,12 +53,12 @@ export class PendingCall {
     return this.#adopted ?? this.#freshId
   }
 
-  /** It continues an earlier call (rule 6). */
+  /** Called if the call continues an earlier one, whose id it then has (rule 6). */
   readonly adopt = (callId: string): void => {
     this.#adopted = callId
   }
 
-  /** The end of the call. */
+  /** Resolves with the reply when the call ends. */
   get done(): Promise<CallReply> {
     return this.#done ?? Promise.reject(new Error('the call was not started'))
   }
@@ -90,14 +90,14 @@ export class PendingCall {
     this.#wake?.()
     try {
       const answer = await opened.answer
-      // Clients of a session answer with messages of their own, which are not checked before (MCP-79).
+      // In sessions answers are separate messages, which were not checked before (MCP-79).
       return fitsQuestion(question, answer) ? answer : { action: 'cancel' }
     } finally {
       this.#open.delete(opened.id)
     }
   }
 
-  /** Its answer is being delivered, so it is not asked again. */
+  /** Marks a question as answered, so that it is not asked again while its answer is delivered. */
   answered(id: string): void {
     this.#open.delete(id)
   }
@@ -112,7 +112,7 @@ export class PendingCall {
     reply.then(end, end)
   }
 
-  /** Waits for the end of the call or for questions, at most `maxMs`. Until then, a disconnect of this request cancels the call (MCP-83). */
+  /** Waits at most `maxMs` for the end of the call or for questions. Meanwhile, a disconnect of this request cancels the call (MCP-83). */
   async next(left: AbortSignal | undefined, maxMs?: number): Promise<PendingStep> {
     this.#attached = left
     const leave = (): void => {
@@ -149,7 +149,7 @@ export class PendingCall {
         })
         this.#wake = undefined
       }
-      // Questions that are asked at once are sent together; those of a server with sessions arrive one by one.
+      // Questions of one moment are sent together. Those of an upstream with sessions arrive one by one, so this waits a little.
       if (!this.#isDone && this.#open.size > 0) await this.#gather()
       if (this.#isDone && this.#done !== undefined) return { kind: 'done', reply: await this.#done }
       if (this.#open.size > 0) return { kind: 'asks', questions: this.openQuestions }

@@ -19,7 +19,7 @@ const state: RequestState = {
   nonce: 'n',
 }
 
-describe('the state that a request continues with', () => {
+describe('the state with which a request continues', () => {
   it('MCP-72: opens unchanged, independent of the order of the arguments', () => {
     const sealed = sealState(state, owner, sign)
     const input = { cc: [], to: 'bob' }
@@ -31,7 +31,7 @@ describe('the state that a request continues with', () => {
     ['another tenant', { principal: { ...owner.principal, tenant: 'globex' } }],
     ['another tool', { name: 'Mail_Read' }],
     ['other arguments', { input: { to: 'eve', cc: [] } satisfies JsonObject }],
-  ])('MCP-72: is of no use to %s', (_who, changes) => {
+  ])('MCP-72: does not open for %s', (_who, changes) => {
     const sealed = sealState(state, owner, sign)
     expect(openState(sealed, { ...owner, ...changes }, { sign, nowMs: 0 })).toBeUndefined()
   })

@@ -3,7 +3,7 @@ import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#k
 import type { Principal } from '#kernel/base/principal'
 
 /*
- * `requestState` of revision 2026-07-28: what we hand to a client with questions and get back with its answers.
+ * `requestState` of revision 2026-07-28: the state that a client gets with questions and returns with its answers.
  * `multi-round-calls.ts` seals and opens it.
  * Invariant: a state opens only for the principal, tool and arguments it was sealed for.
  */
@@ -11,13 +11,13 @@ import type { Principal } from '#kernel/base/principal'
 /** The state that a client returns with its answers (MCP-72). */
 export interface RequestState {
   readonly callId: string
-  /** `asked`: the run waits for answers. `page`: nothing ran; a person has to open a page first. */
+  /** `asked`: the run waits for answers. `page`: nothing ran yet; a person has to open a page first. */
   readonly waitsFor: 'asked' | 'page'
   /** Challenges that have to end before the call continues. */
   readonly challenges: readonly string[]
   readonly round: number
   readonly expiresAtMs: number
-  /** Accepted once, and different in every round (MCP/T-17). */
+  /** Different in every round, and accepted only once (MCP/T-17). */
   readonly nonce: string
 }
 

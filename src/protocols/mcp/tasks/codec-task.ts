@@ -6,14 +6,14 @@ import { encodeReply, MCP_ANSWERS, type ReplyTarget } from '#protocols/mcp/reply
 import { META, type Revision, TRAITS } from '#protocols/mcp/wire'
 
 /*
- * Writes tasks in both forms: that of 2025-11-25, where the result has a method of its own, and that of the extension, where the
- * task carries its result, its error or its questions. The methods of `tasks.ts` and the creation of a task use it.
- * Invariant: a result in a task has the bytes that the answer to the call would have had.
+ * Writes tasks in both forms: in 2025-11-25 a separate method returns the result; in the extension the task itself contains its
+ * result, its error or its questions. `tasks.ts` and `task-runs.ts` use it.
+ * Invariant: a result in a task has the same bytes as the direct answer to the call.
  */
 
 type TaskStatus = 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled'
 
-/** A task as its principal may see it now. */
+/** The current state of a task, as its principal sees it. */
 export interface TaskState {
   readonly taskId: string
   readonly status: TaskStatus
@@ -26,13 +26,13 @@ export interface TaskState {
   readonly end?: TaskEnd
 }
 
-/** The result or the error that the answer to the call would have had, as JSON. */
+/** The result or error of the direct answer to the call, as JSON. */
 interface TaskEnd {
   readonly kind: 'result' | 'error'
   readonly json: string
 }
 
-/** How often clients should ask. */
+/** How often clients should poll. */
 const POLL_INTERVAL_MS = 1_000
 
 /** Members of a task without its result. */
@@ -40,7 +40,7 @@ export function taskMembers(
   { taskId, status, message, createdAtMs, updatedAtMs }: TaskState,
   { revision, resultsMs }: { readonly revision: Revision; readonly resultsMs: number | undefined },
 ): JsonObject {
-  // Results are kept from their end on (rule 13), so the time from the creation grows while the call runs.
+  // Retention begins when the call ends (rule 13), so the time to live since the creation grows while the call runs.
   const ttlMs = resultsMs === undefined ? null : Math.round(updatedAtMs - createdAtMs + resultsMs)
   const times =
     TRAITS[revision].tasks === 'extension'
@@ -78,13 +78,13 @@ function toInputRequests(questions: readonly AskedQuestion[], { revision }: Repl
 const RESULT = '{"jsonrpc":"2.0","id":0,"result":'
 const ERROR = '{"jsonrpc":"2.0","id":0,"error":'
 
-/** How a call ended. A failure of the protocol, and not of the tool, is `failed` (MCP-122). */
+/** The final status of a call. Only an error of the protocol is `failed`; a failure of the tool is `completed` (MCP-122). */
 export function endOf(
   reply: CallReply,
   target: ReplyTarget,
 ): Required<Pick<TaskState, 'status' | 'end'>> & Pick<TaskState, 'message'> {
   const { outcome, callId } = reply
-  // Tools and upstreams number the errors of protocols; a task can say so, the answer to a call cannot.
+  // Tools and upstreams may set a JSON-RPC error code. A task can return it, the direct answer to a call cannot.
   if (!outcome.ok && outcome.error.errorNumber !== undefined) {
     const { code, message, errorNumber } = outcome.error
     const json = JSON.stringify({ code: errorNumber, message, data: { call_id: callId, code } })
@@ -100,7 +100,7 @@ export function endOf(
   return end.kind === 'result' ? { status: 'completed', end } : { status: 'failed', end, message }
 }
 
-/** 2025-11-25: the result of a task names the task. Results of calls end with `_meta`, which has a member. */
+/** For 2025-11-25: adds the task id to the result. Results of calls end with a non-empty `_meta`, where the id is inserted. */
 export function withRelatedTask({ json }: TaskEnd, taskId: string): string {
   return `${json.slice(0, -2)},${JSON.stringify(META.relatedTask)}:${JSON.stringify({ taskId })}}}`
 }

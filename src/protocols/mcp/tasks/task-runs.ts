@@ -18,16 +18,16 @@ import type { TaskRecord } from '#store/tasks'
 import { endOf, refusalFromJson, refusalToJson, type TaskState } from './codec-task.ts'
 
 /*
- * The calls behind tasks: keeps their requests, finds how they stand, continues them, answers their questions and cancels them.
- * `tool-calls.ts` makes a task of a call; the methods of `tasks.ts` ask about it later.
- * Invariant: a task is its call. A process that does not run the call sends the same request again under the same call id, which
- * joins, resumes or repeats the call by the rules of durable calls, and so never starts an effect twice.
+ * The calls behind tasks: stores their requests, reads their state, continues them, answers their questions and cancels them.
+ * `tool-calls.ts` turns a call into a task; the methods of `tasks.ts` use it later.
+ * Invariant: a task has no state besides its call. A process that does not run the call sends the same request again with the same
+ * call id. This joins, resumes or repeats the call by the rules of durable calls, so no effect starts twice.
  */
 
-/** How long a request waits for a call that it continues, to learn whether the call asks for something. */
+/** How long a request waits for a call that it continues, so that it can report questions. */
 const CONTINUE_MS = 50
-/** How often cancellations that another process received are read. */
-const LOOK_MS = 1_000
+/** How often the store is read for cancellations that another process received. */
+const POLL_MS = 1_000
 
 /** A call that becomes a task. */
 interface TaskCall {
@@ -56,7 +56,7 @@ export class TaskRuns {
     this.#targetOf = parts.targetOf
   }
 
-  /** Makes a task of a running or refused call. The task is durable when this returns (MCP-121). */
+  /** Turns a running or refused call into a task, which is durable when this returns (MCP-121). */
   async create(call: TaskCall, pending: PendingCall): Promise<TaskState> {
     const { exchange } = call
     const { principal } = exchange
@@ -89,7 +89,7 @@ export class TaskRuns {
       : task
   }
 
-  /** How the task stands. A call that no process runs is continued first, unless `isListed`. */
+  /** The state of the task. Unless `isListed`, a call that does not run in this process is continued first. */
   async state(
     exchange: McpExchange,
     task: TaskRecord,
@@ -108,7 +108,7 @@ export class TaskRuns {
     return await this.#after(exchange, task, await pending.done)
   }
 
-  /** Takes answers by the id of their question; unknown ids are ignored. Returns the problem of an answer, if any. */
+  /** Takes answers by question id, and ignores unknown ids. Returns the problem of an invalid answer. */
   async answer(
     exchange: McpExchange,
     task: TaskRecord,
@@ -133,7 +133,7 @@ export class TaskRuns {
     return undefined
   }
 
-  /** Asks the call to stop; a call that was never recorded ends here. */
+  /** Cancels the call. If the call was never recorded, the cancellation is recorded in the task. */
   async cancel({ principal }: McpExchange, task: TaskRecord): Promise<void> {
     const { gateway, tasks, clock } = this.#services
     const view = await gateway.cancelCall(principal, task.callId)
@@ -150,7 +150,7 @@ export class TaskRuns {
   #keep(exchange: McpExchange, task: TaskRecord, pending: PendingCall): void {
     const { principal } = exchange
     this.#pending.add(principal, pending)
-    const timer = setInterval(() => void this.#stopIfCancelled(exchange, task), LOOK_MS).unref()
+    const timer = setInterval(() => void this.#stopIfCancelled(exchange, task), POLL_MS).unref()
     const end = async (): Promise<void> => {
       try {
         await this.#noteEnd(exchange, task, await pending.done)
@@ -162,13 +162,13 @@ export class TaskRuns {
     end().catch((err: unknown) => this.#services.log.warn({ err }, 'cannot record the end of a task'))
   }
 
-  /** Another process can end a task whose call has no record yet, but only this one can stop the call. */
+  /** Another process may have cancelled the task before its call was recorded, but only this one can stop the call. */
   async #stopIfCancelled({ principal }: McpExchange, task: TaskRecord): Promise<void> {
     const { gateway, tasks, log } = this.#services
     try {
       if ((await tasks.find(task))?.refusal !== undefined) await gateway.cancelCall(principal, task.callId)
     } catch (err) {
-      log.warn({ err }, 'cannot read whether a task was cancelled')
+      log.warn({ err }, 'cannot read the cancellation of a task')
     }
   }
 
@@ -199,7 +199,7 @@ export class TaskRuns {
     return pending
   }
 
-  /** Before its first question, every open question of a run that begins here belongs to a run that was cut. */
+  /** Before the first question of a continued run, all open questions of the call belong to an interrupted run. */
   async #endStaleQuestions({ tenant, principal, callId }: TaskRecord): Promise<void> {
     const { callers } = this.#services
     for (const { id } of await callers.openQuestions(tenant, principal, callId))
@@ -233,7 +233,7 @@ export class TaskRuns {
     return { taskId, createdAtMs, updatedAtMs: Math.max(createdAtMs, this.#services.clock.nowMs()) }
   }
 
-  /** The call has answered: with its end, with pages that a person has to open first, or with an obstacle that may go away. */
+  /** The state after a reply: an outcome, pages that a person has to open first, or a temporary obstacle. */
   async #after(exchange: McpExchange, task: TaskRecord, reply: CallReply): Promise<TaskState> {
     const { principal, capabilities } = exchange
     const view = await this.#services.gateway.readCall(principal, task.callId)
@@ -274,7 +274,7 @@ export class TaskRuns {
     }
   }
 
-  /** Retention of the task counts from the end of its call. */
+  /** Records the end of the call, at which the retention of the task begins. */
   async #noteEnd({ principal }: McpExchange, task: TaskRecord, { outcome }: CallReply): Promise<void> {
     const { gateway, tasks, clock } = this.#services
     const atMs = clock.nowMs()
@@ -285,14 +285,14 @@ export class TaskRuns {
   }
 }
 
-/** A page that was opened is remembered this long. */
+/** How long an opened page is remembered. */
 const PAGE_MS = 6 * QUESTION_MS
 
 function pageMark({ principal, callId }: TaskRecord, id: string): string {
   return JSON.stringify(['task page', principal, callId, id])
 }
 
-/** Nothing ran, and the same request would be refused again. */
+/** True if nothing ran and the same request would be refused again. */
 function isFinalRefusal({ error: { code } }: Failure): boolean {
   const { kind } = MCP_ANSWERS[code]
   return kind !== 'ask' && kind !== 'later' && code !== 'outcome_unknown'

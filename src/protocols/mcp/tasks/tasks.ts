@@ -18,9 +18,9 @@ import type { TaskRecord } from '#store/tasks'
 import { detailedMembers, type TaskState, taskMembers, withRelatedTask } from './codec-task.ts'
 
 /*
- * The methods of tasks in both forms: `tasks/get` and `tasks/cancel`, `tasks/update` and `notifications/tasks` of the extension
- * (MCP-120 to MCP-124), `tasks/result` and `tasks/list` of 2025-11-25 (MCP-125 to MCP-127). `methods.ts` lists the feature.
- * Invariant: a task of another principal does not exist (MCP-123).
+ * The methods of tasks: `tasks/get` and `tasks/cancel` in both forms; `tasks/update` and `notifications/tasks` of the extension
+ * (MCP-120 to MCP-124); `tasks/result` and `tasks/list` of 2025-11-25 (MCP-125 to MCP-127). `methods.ts` lists the feature.
+ * Invariant: to other principals a task is unknown (MCP-123).
  */
 
 const REQUESTED: readonly Revision[] = ['2025-11-25']
@@ -31,9 +31,9 @@ const CAPABILITIES = {
   extension: { extensions: { [TASKS_EXTENSION]: {} } },
 } satisfies Record<string, JsonObject>
 
-/** How often a waiting request looks at its task. */
-const LOOK_MS = 250
-/** How long `tasks/result` waits. */
+/** How often a waiting request reads the state of its task. */
+const POLL_MS = 250
+/** Time limit of `tasks/result`. */
 const MAX_WAIT_MS = QUESTION_MS
 const PAGE_SIZE = 50
 const MAX_FOLLOWED = 100
@@ -79,7 +79,7 @@ class TaskMethods {
     this.#runs = calls.tasks
   }
 
-  /** A method whose params name a task of the caller. */
+  /** Wraps a method whose params name a task of the caller. */
   onTask(run: TaskMethod): McpMethod {
     return async (params, exchange) => {
       if (lacksExtension(exchange)) return missingTasks(exchange.id)
@@ -109,7 +109,7 @@ class TaskMethods {
     const isExtension = TRAITS[exchange.revision].tasks === 'extension'
     const before = isExtension ? undefined : await this.#runs.state(exchange, task, { isListed: true })
     if (before !== undefined && ENDED.has(before.status))
-      return badParams(exchange, `The task has ended already: ${before.status}.`)
+      return badParams(exchange, `The task has already ended: ${before.status}.`)
     await this.#runs.cancel(exchange, task)
     if (isExtension) return this.#acknowledge(exchange)
     return await this.get(exchange, (await this.#runs.find(exchange, task.callId)) ?? task, {})
@@ -121,7 +121,7 @@ class TaskMethods {
     const release = this.#services.gateway.enterWaiting(exchange.principal)
     const related = { [META.relatedTask]: { taskId: task.callId } }
     const sent = new Set<string>()
-    let told: string | undefined
+    let lastSent: string | undefined
     const endsAtMs = this.#services.clock.monotonicMs() + MAX_WAIT_MS
     try {
       while (leaving?.left?.aborted !== true && this.#services.clock.monotonicMs() < endsAtMs) {
@@ -135,15 +135,18 @@ class TaskMethods {
           channel.send(encodeRequest(questionId, method, { ...params, _meta: related }), 'question')
         }
         const shown = JSON.stringify([state.status, state.message])
-        if (told !== undefined && told !== shown && channel.canSend)
-          channel.send(encodeNotification('notifications/tasks/status', this.#plain(exchange, state)), 'news')
-        told = shown
-        await nextLook()
+        if (lastSent !== undefined && lastSent !== shown && channel.canSend)
+          channel.send(
+            encodeNotification('notifications/tasks/status', this.#plain(exchange, state)),
+            'notification',
+          )
+        lastSent = shown
+        await nextPoll()
       }
     } finally {
       release()
     }
-    const message = 'The task has not ended yet. Ask again.'
+    const message = 'The task has not ended yet. Send the request again.'
     return errorAnswer(id, { code: JSON_RPC_CODES.internal, message })
   }
 
@@ -206,16 +209,17 @@ class TaskMethods {
       signal,
     }: { readonly send: (method: string, params: string) => void; readonly signal: AbortSignal },
   ): Promise<void> {
-    let told: string | undefined
+    let lastSent: string | undefined
     while (!signal.aborted) {
       const now = await this.#runs.find(exchange, task.callId)
       if (now === undefined) return
       const state = await this.#runs.state(exchange, now)
       const shown = JSON.stringify([state.status, state.message, state.questions])
-      if (shown !== told && !signal.aborted) send('notifications/tasks', this.#members(exchange, now, state))
-      told = shown
+      if (shown !== lastSent && !signal.aborted)
+        send('notifications/tasks', this.#members(exchange, now, state))
+      lastSent = shown
       if (state.end !== undefined) return
-      await nextLook()
+      await nextPoll()
     }
   }
 
@@ -272,6 +276,6 @@ function readAnswers(given: JsonValue | undefined): ReadonlyMap<string, JsonObje
   return answers
 }
 
-function nextLook(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, LOOK_MS))
+function nextPoll(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, POLL_MS))
 }
