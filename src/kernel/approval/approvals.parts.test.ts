@@ -23,7 +23,7 @@ describe('canonicalValue', () => {
     )
   })
 
-  it('tells apart what JSON does not', () => {
+  it('distinguishes values that JSON does not', () => {
     class Money {
       readonly amount = 1
     }
@@ -35,7 +35,7 @@ describe('canonicalValue', () => {
     expect(new Set(different.map((value) => canonicalValue(value))).size).toBe(different.length)
   })
 
-  it('refuses what has no text', () => {
+  it('refuses values that cannot be written as text', () => {
     expect(() => canonicalValue(() => 1)).toThrow()
     const loop: { self?: unknown } = {}
     loop.self = loop
@@ -47,7 +47,7 @@ describe('links', () => {
   const store = openMemoryStore()
   const approval = { tenant: 'acme', id: 'a', expiresAtMs: 5 }
 
-  it('OWP-67: read back as they were made, and only whole', () => {
+  it('OWP-67: a link is read back as it was made, and a truncated link is refused', () => {
     fc.assert(
       fc.property(fc.string(), fc.constantFrom('decide' as const, 'inspect' as const), (approver, power) => {
         const token = mintLink(store, approval, { approver: approver.toWellFormed(), power })
@@ -56,7 +56,7 @@ describe('links', () => {
     )
   })
 
-  it('are refused when one character is another, or another store made them', () => {
+  it('a link with one changed character, or from another store, is refused', () => {
     const token = mintLink(store, approval, { approver: 'bob', power: 'decide' })
     for (let index = 0; index < token.length; index += 1) {
       const other = token[index] === 'A' ? 'B' : 'A'

@@ -24,7 +24,7 @@ interface Stage {
   readonly requirements?: Parameters<typeof sampleTool>[2]
 }
 
-/** A gateway with one tool that needs a yes, and a clock that stands still. */
+/** A gateway with one tool that needs approval, and a clock that does not advance. */
 function stage({
   policy = {},
   rules = {},
@@ -50,8 +50,8 @@ function stage({
   return { gateway, store, clock, state, newest, decide, ring }
 }
 
-describe('a call that needs a yes', () => {
-  it('OWP-35, rule 6: is parked, says where to look, and runs once after a yes', async () => {
+describe('a call that needs approval', () => {
+  it('OWP-35, rule 6: is parked, returns the approval URL, and runs once after approval', async () => {
     const { ring, state, decide, newest, gateway } = stage()
     const first = await ring()
     const { id } = (await newest()) ?? expect.fail('nothing was asked')
@@ -77,13 +77,13 @@ describe('a call that needs a yes', () => {
     expect(state.runs).toBe(1)
   })
 
-  it('rule 20: owns its key: another input is a conflict', async () => {
+  it('rule 20: keeps its key: another input is a conflict', async () => {
     const { ring } = stage()
     await ring({ input: { a: 1 } })
     expect(gist(await ring({ input: { a: 2 } }))).toBe('key_conflict')
   })
 
-  it('OWP-73: never runs after a no, and says why', async () => {
+  it('OWP-73: never runs after a rejection, and reports the reason', async () => {
     const { ring, state, decide, clock } = stage()
     await ring()
     expect(await decide(BOB, NO)).toBe('decided')
@@ -96,7 +96,7 @@ describe('a call that needs a yes', () => {
     expect(state.runs).toBe(0)
   })
 
-  it('OWP-71: is refused when no answer comes in time, also before it is looked at', async () => {
+  it('OWP-71: is refused after the approval timed out, even before the timer has ended it', async () => {
     const { ring, decide, clock, state } = stage()
     await ring()
     clock.advance(30 * 60_000)
@@ -105,7 +105,7 @@ describe('a call that needs a yes', () => {
     expect(state.runs).toBe(0)
   })
 
-  it('rule 20: a yes that is not used in time is worth nothing', async () => {
+  it('rule 20: an approval that is not used in time expires', async () => {
     const { ring, decide, clock, state } = stage()
     await ring()
     await decide(BOB, YES)
@@ -130,7 +130,7 @@ describe('a call that needs a yes', () => {
     expect(gist(await ring())).toBe('ok 2')
   })
 
-  it('rule 21: a yes is for the credentials that were sent', async () => {
+  it('rule 21: an approval covers only the credentials that were sent', async () => {
     const requirements = { requirements: { secrets: [{ id: 'pin' }] } }
     const { ring, decide, state } = stage({ requirements })
     const sent = (value: string) => ({ secrets: new Map([['pin', new Secret(value)]]) })
@@ -141,7 +141,7 @@ describe('a call that needs a yes', () => {
     expect(gist(await ring(sent('1234')))).toBe('ok 1')
   })
 
-  it('rule 21: an input that is read differently each time cannot be approved', async () => {
+  it('rule 21: an input that parses to a different value each time cannot be approved', async () => {
     let reads = 0
     const parseInput = () => {
       reads += 1
@@ -154,7 +154,7 @@ describe('a call that needs a yes', () => {
     expect(state.runs).toBe(0)
   })
 
-  it('rule 20: resuming checks again who may see the tool', async () => {
+  it('rule 20: resuming checks again whether the caller may see the tool', async () => {
     const scopes = ['bell:ring']
     const { ring, decide, state } = stage({ policy: { scopes } })
     await ring({}, { ...ALICE, scopes })
@@ -164,7 +164,7 @@ describe('a call that needs a yes', () => {
     expect(gist(await ring({}, { ...ALICE, scopes }))).toBe('ok 1')
   })
 
-  it('rule 5, rule 21: another definition of the tool does not run on an old yes', async () => {
+  it('rule 5, rule 21: an approval for an earlier definition does not run the new one', async () => {
     const { ring, decide, store, clock } = stage()
     await ring()
     await decide(BOB, YES)
@@ -179,7 +179,7 @@ describe('a call that needs a yes', () => {
     expect(gist(await gateway.call(ALICE, callRequest(RING)))).toBe('approval_required')
   })
 
-  it('rule 21: a question about another definition is stale: it can be rejected, and not approved', async () => {
+  it('rule 21: a request for an earlier definition is stale: it can be rejected but not approved', async () => {
     const { ring, newest, store, clock } = stage()
     await ring()
     const changed = sampleTool(RING, () => 'other', { definitionHash: 'changed' })
@@ -190,17 +190,17 @@ describe('a call that needs a yes', () => {
     expect((await newest())?.state).toBe('pending')
     expect(await approvals.decide(BOB, asked, NO)).toMatchObject({ kind: 'decided' })
     expect(approvals.isStale((await newest()) ?? asked)).toBe(false)
-    // The tool is unknown here, which says nothing about its definition.
+    // An unknown tool is not stale: nothing is known about its definition.
     expect(openTestGateway([], { store, clock }).approvals.isStale(asked)).toBe(false)
   })
 
-  it('rule 23: a caller cannot approve its own call by a link, whatever its name and sign-in', async () => {
+  it('rule 23: a caller cannot approve its own call by a link, under any name or sign-in', async () => {
     for (const quorum of [1, 2]) {
       const { ring, newest, gateway } = stage({ rules: { quorum } })
       await ring()
       const asked = (await newest()) ?? expect.fail('nothing was asked')
       const mint = (approver: string) => gateway.approvals.mint(BOB, asked, { approver, power: 'decide' })
-      // ALICE is key:alice: a link has only a name, and this one is hers.
+      // ALICE is key:alice. A link contains only a name, and `alice` names her.
       for (const name of ['alice', 'Alice', 'key:alice']) expect(await mint(name)).toEqual({ kind: 'own' })
       const minted = await mint('carol')
       const token = minted.kind === 'minted' ? minted.token : expect.fail(minted.kind)
@@ -213,7 +213,7 @@ describe('a call that needs a yes', () => {
     }
   })
 
-  it('rule 6: a request without a key adopts its like, before and after the yes', async () => {
+  it('rule 6: a request without a key resumes an equal call, before and after approval', async () => {
     const { gateway, decide, state } = stage()
     const ask = (input: object) => gateway.call(ALICE, callRequest(RING, { input: { ...input } }))
     const first = await ask({ a: 1 })
@@ -229,14 +229,14 @@ describe('a call that needs a yes', () => {
     expect(await decide(BOB, YES)).toBe('decided')
   })
 
-  it('rule 6: many requests at once without a key are one call', async () => {
+  it('rule 6: simultaneous equal requests without a key are one call', async () => {
     const { gateway, store } = stage()
     const all = await Promise.all(Array.from({ length: 10 }, () => gateway.call(ALICE, callRequest(RING))))
     expect(new Set(all.map(({ callId }) => callId)).size).toBe(1)
     expect(await store.approvals.list({ limit: 50 })).toHaveLength(1)
   })
 
-  it('holds a request that wants to wait until a decision', async () => {
+  it('a request with `waitMs` is held until the decision', async () => {
     const { ring, decide, state, store } = stage()
     await ring()
     const waiting = ring({ waitMs: 60_000 })
@@ -246,7 +246,7 @@ describe('a call that needs a yes', () => {
     expect(gist(await waiting)).toBe('ok 1')
   })
 
-  it('answers at once when there is no place to wait, and waits no longer than it may', async () => {
+  it('is answered at once if no waiting slot is free, and waits no longer than the limit', async () => {
     const waiting = { perPrincipal: 1, total: undefined, maxMs: 500 }
     const { ring, store } = stage({ limits: { ...NO_LIMITS, waiting } })
     const first = ring({ waitMs: 60_000 })
@@ -264,7 +264,7 @@ describe('a call that needs a yes', () => {
     expect(gist(await ring({ waitMs: 10 }))).toBe('approval_required')
   })
 
-  it('lets a request go whose caller is gone, and its place with it', async () => {
+  it('stops waiting and frees its slot when the caller disconnects', async () => {
     const waiting = { perPrincipal: 1, total: undefined, maxMs: undefined }
     const { ring, decide, store } = stage({ limits: { ...NO_LIMITS, waiting } })
     const client = new AbortController()
@@ -278,7 +278,7 @@ describe('a call that needs a yes', () => {
     expect(gist(await stays)).toBe('ok 1')
   })
 
-  it('lets a waiting request go when the server drains', async () => {
+  it('stops waiting when the server drains', async () => {
     const { ring, gateway, store } = stage()
     const waiting = ring({ waitMs: 60_000 })
     await allCommitted(store)
@@ -286,7 +286,7 @@ describe('a call that needs a yes', () => {
     expect(gist(await waiting)).toBe('approval_required')
   })
 
-  it('rule 10: is over when its caller cancels it', async () => {
+  it('rule 10: ends when its caller cancels it', async () => {
     const { ring, gateway, decide } = stage()
     await ring()
     expect(await gateway.cancelCall(ALICE, 'k')).toMatchObject({ state: 'failed' })
@@ -294,7 +294,7 @@ describe('a call that needs a yes', () => {
     expect(await decide(BOB, YES)).toBe('cancelled')
   })
 
-  it('OWP-68: is over when its run is ended', async () => {
+  it('OWP-68: ends when its run ends', async () => {
     const { ring, gateway, decide } = stage()
     await ring({ runId: 'my run' })
     expect(await gateway.endRun(ALICE, 'my run')).toBe(true)
@@ -302,7 +302,7 @@ describe('a call that needs a yes', () => {
     expect(gist(await ring({ runId: 'my run' }))).toBe('cancelled')
   })
 
-  it('rule 22: a principal has a limited number of them', async () => {
+  it('rule 22: a principal may have only a limited number of them', async () => {
     const { ring, store } = stage({ rules: { maxParkedPerPrincipal: 2 } })
     for (const key of ['a', 'b']) await ring({ key })
     expect(errorOf(await ring({ key: 'c' }))).toMatchObject({ code: 'rate_limited', retryAfterMs: 60_000 })
@@ -311,8 +311,8 @@ describe('a call that needs a yes', () => {
   })
 })
 
-describe('what is kept of a question', () => {
-  it('holds no credential of the call, whatever the input repeats of it', async () => {
+describe('the stored request for approval', () => {
+  it('contains no credential of the call, even if the input repeats it', async () => {
     const canary = 'canary-9f2c41'
     const requirements = { requirements: { secrets: [{ id: 'pin' }], authorization: [{ id: 'bank' }] } }
     const { ring, decide, gateway, store, newest } = stage({ requirements })
@@ -322,7 +322,7 @@ describe('what is kept of a question', () => {
     }
     const input = { note: `my pin is ${canary}`, [canary]: { password: 'x', deep: [`${canary}-token`] } }
     const parked = await ring({ input, ...credentials })
-    // Two texts and a name of the input are hidden: a yes has to say that it is for those too.
+    // Two texts and a member name are hidden, so an approval must accept hidden values.
     expect((await newest())?.subject.hidden).toBe(3)
     expect(await decide(BOB, YES)).toBe('hidden')
     expect(await decide(BOB, { ...YES, acceptsHidden: true })).toBe('decided')
@@ -339,8 +339,8 @@ describe('what is kept of a question', () => {
   })
 })
 
-describe('who may say yes', () => {
-  it('OWP-69, rule 3: holds the scopes, is not anonymous, and is not the caller', async () => {
+describe('an approver', () => {
+  it('OWP-69, rule 3: needs the scopes, is not anonymous, and is not the caller', async () => {
     const { ring, decide, gateway, newest } = stage({ rules: { requiredScope: 'bell:approve' } })
     await ring()
     const all = ['approvals:respond', 'bell:approve']
@@ -359,7 +359,7 @@ describe('who may say yes', () => {
     expect(await decide({ ...BOB, scopes: all }, YES)).toBe('decided')
   })
 
-  it('may be the caller where the operator allows it, and the caller may always say no', async () => {
+  it('may be the caller if the operator allows it; a caller may always reject its own call', async () => {
     const lax = stage({ rules: { selfApproval: true } })
     await lax.ring()
     expect(await lax.decide({ ...BOB, id: ALICE.id }, YES)).toBe('decided')
@@ -368,7 +368,7 @@ describe('who may say yes', () => {
     expect(await strict.decide({ ...BOB, id: ALICE.id }, NO)).toBe('decided')
   })
 
-  it('OWP-70: overrides with a scope of its own', async () => {
+  it('OWP-70: needs a further scope to override', async () => {
     const rules = { quorum: 3, overrideBypassesQuorum: true }
     const { ring, decide } = stage({ rules })
     await ring()
@@ -378,7 +378,7 @@ describe('who may say yes', () => {
     expect(gist(await ring())).toBe('ok 1')
   })
 
-  it('is asked as often as the tool says', async () => {
+  it('is one of as many as the quorum requires', async () => {
     const perTool = new Map([['Bell.Ring', { quorum: 2, expiresAfterMs: 1_000 }]])
     const { ring, newest, clock } = stage({ rules: { perTool } })
     await ring()

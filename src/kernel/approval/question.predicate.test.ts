@@ -11,7 +11,7 @@ import { guarded, MissingMember } from './question.ts'
 const RING = 'Bell.Ring@1.0.0'
 const policy = { approval: 'conditional' } as const
 
-/** A gateway with one tool, and what a call of it comes to. */
+/** A gateway with one tool, and a function that returns the result of calling it. */
 function stage({ rules = {}, ...changes }: SampleTool & { readonly rules?: Partial<ApprovalRules> }) {
   const store = openMemoryStore()
   const got: unknown[] = []
@@ -25,18 +25,18 @@ function stage({ rules = {}, ...changes }: SampleTool & { readonly rules?: Parti
 const padding = (members: number) =>
   Object.fromEntries(Array.from({ length: members }, (_, index) => [index, 0]))
 
-/** A predicate as a config without types has it. */
+/** A predicate in a config without types. */
 type Loose = (facts: ReturnType<typeof JSON.parse>) => boolean
 
 describe('a conditional tool', () => {
-  it('rule 21: always asks without a predicate, and when it throws or gives nothing', async () => {
+  it('rule 21: needs approval without a predicate, and if the predicate throws or returns nothing', async () => {
     for (const when of [
       undefined,
       () => {
         throw new Error('oops')
       },
       () => true,
-      // A config without types may give anything.
+      // A config without types may return anything.
       () => Reflect.get({}, 'nothing'),
     ]) {
       const { ring } = stage({ rules: { when } })
@@ -44,7 +44,7 @@ describe('a conditional tool', () => {
     }
   })
 
-  it('runs without a yes where the predicate says no, which sees the input as the tool gets it', async () => {
+  it('runs without approval if the predicate returns false; the predicate gets the parsed input', async () => {
     const seen: string[] = []
     const when = (facts: object) => seen.push(JSON.stringify(facts)) < 0
     const { ring, got } = stage({ rules: { when } })
@@ -66,7 +66,7 @@ describe('a conditional tool', () => {
     ['the input itself', ({ amount }) => amount > 100, { amount: 1_000 }],
     ['a whole object', ({ input }) => input.to > 100, { to: { amount: 1_000 } }],
     ['what is named like a secret', ({ input }) => input.tokens > 100, { tokens: 1_000_000 }],
-  ])('rule 21: asks where its predicate reads %s', async (_what, when, input) => {
+  ])('rule 21: needs approval if its predicate reads %s', async (_what, when, input) => {
     const { ring, got } = stage({ rules: { when } })
     expect([await ring({ input }), got]).toEqual(['approval_required', []])
   })
@@ -77,12 +77,12 @@ describe('a conditional tool', () => {
     ['a user that is not there', ({ userId }) => userId !== undefined, {}],
     ['lists', ({ input }) => input.to.some((name: string) => name.startsWith('x')), { to: ['a'] }],
     ['entries', ({ input }) => Object.entries(input).length > 1, { a: 1 }],
-  ])('is let through by a predicate that asks first: %s', async (_what, when, input) => {
+  ])('runs without approval if its predicate checks for the member first: %s', async (_what, when, input) => {
     const { ring } = stage({ rules: { when } })
     expect(await ring({ input })).toBe('ok 1')
   })
 
-  it('is judged by its own predicate, of its version or its name, before that of all', async () => {
+  it('is judged by the predicate for its version or name, before the common predicate', async () => {
     const [yes, no] = [() => true, () => false]
     const of = (name: string, when: () => boolean) => ({ when: yes, whenPerTool: new Map([[name, when]]) })
     expect(await stage({ rules: of(RING, no) }).ring()).toBe('ok 1')
@@ -101,14 +101,14 @@ describe('a conditional tool', () => {
     ['at the end of a long text', { text: `${'x'.repeat(500)}500` }],
     ['below many levels', { a: { b: { c: { d: { e: { f: 500 } } } } } }],
     ['in what is sent as a credential too', { text: '500 euros' }],
-  ])('rule 21: a caller hides nothing from the predicate: %s', async (_where, input) => {
+  ])('rule 21: a caller cannot hide anything from the predicate: %s', async (_where, input) => {
     const when = ({ input: seen }: { input: object }) => JSON.stringify(seen).includes('500')
     const { ring } = stage({ rules: { when } })
     const secrets = new Map([['any', new Secret('500 euros')]])
     expect(await ring({ input, secrets })).toBe('approval_required')
   })
 
-  it('rule 21: the predicate judges what the schema makes of the input, and cannot change it', async () => {
+  it('rule 21: the predicate judges the parsed input, and cannot change it', async () => {
     const at = new Date(0)
     const parseInput = () => ({ ok: true, input: Object.freeze({ amount: 500n, at, to: ['bob'] }) }) as const
     const when: Loose = ({ input }) => {
@@ -124,7 +124,7 @@ describe('a conditional tool', () => {
 })
 
 describe('a guarded value', () => {
-  it('is equal to the value, and throws for every member that is not in it', () => {
+  it('equals the original value, and throws for every member that it does not have', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.string(), (value, name) => {
         const shown = guarded(value, 'input')

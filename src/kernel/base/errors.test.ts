@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { DefinitionError } from './errors.ts'
 
 describe('DefinitionError', () => {
-  it('lists every finding under its file and tool, with what to write instead', () => {
+  it('lists every finding under its file and tool, with the fix', () => {
     const error = new DefinitionError([
       {
         toolId: 'Mail.Send@1.0.0',

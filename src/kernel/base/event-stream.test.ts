@@ -7,7 +7,7 @@ function parse(pieces: readonly string[], maxLength = 1_000_000): readonly Strea
   return pieces.flatMap((piece) => parser.read(piece))
 }
 
-/** Cuts a text at these places. */
+/** Splits a text at these positions. */
 function cut(text: string, positions: readonly number[]): readonly string[] {
   const at = [...new Set(positions.map((position) => position % (text.length + 1)))].sort((a, b) => a - b)
   return [...at, text.length].map((end, index) => text.slice(index === 0 ? 0 : at[index - 1], end))
@@ -31,12 +31,12 @@ describe('OTS-51: the event parser', () => {
     ['an event that breaks off is none', 'data:x\n\ndata:y\n', [{ event: 'message', data: 'x' }]],
     ['a byte order mark', '\ufeffdata:x\n\n', [{ event: 'message', data: 'x' }]],
     ['an unknown field', 'colour:red\ndata:x\n\n', [{ event: 'message', data: 'x' }]],
-  ])('reads %s', (_what, text, events) => {
+  ])('parses %s', (_what, text, events) => {
     expect(parse([text])).toEqual(events)
     expect(parse(text.split(''))).toEqual(events)
   })
 
-  it('keeps the last id and the last wait of the server', () => {
+  it('keeps the last event id and the last retry time of the server', () => {
     const parser = new EventParser(100)
     parser.read('id: e1\nretry: 1500\ndata: x\n\ndata: y\n\nid: unfinished\nretry: soon\n')
     expect([parser.lastEventId, parser.retryMs]).toEqual(['e1', 1500])
@@ -44,7 +44,7 @@ describe('OTS-51: the event parser', () => {
     expect(parser.lastEventId).toBe('unfinished')
   })
 
-  it('gives the same events however the network cuts the stream', () => {
+  it('returns the same events for any split of the text', () => {
     const line = fc.oneof(
       fc.constantFrom('', 'event:data', 'event: x', 'id:1', ':c', 'data'),
       fc.string().map((text) => `data:${text.replaceAll(/[\r\n\ufeff]/g, '')}`),
@@ -58,7 +58,7 @@ describe('OTS-51: the event parser', () => {
     )
   })
 
-  it('holds no more than it may, and forgets what it has given', () => {
+  it('buffers no more than the limit, and releases returned events', () => {
     expect(
       parse(
         Array.from({ length: 100 }, () => 'data:12345\n\n'),

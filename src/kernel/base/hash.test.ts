@@ -3,7 +3,7 @@ import { ADD, prepared } from '../../../test/samples/definitions.ts'
 import { isSameSecret } from './hash.ts'
 
 describe('definitionHash', () => {
-  it('is the same for the same definition however its members are ordered, and differs for any change', () => {
+  it('is the same for any order of members, and differs for any change', () => {
     const { definitionHash } = prepared(ADD)
     expect(definitionHash).toMatch(/^[A-Za-z0-9_-]{43}$/)
     expect(prepared(Object.fromEntries(Object.entries(ADD).reverse())).definitionHash).toBe(definitionHash)
@@ -30,7 +30,7 @@ describe('isSameSecret', () => {
     ['', ''],
     ['k-alice', 'k-alice'],
     ['é', 'é'],
-  ])('takes %j for %j', (given, kept) => {
+  ])('accepts %j for %j', (given, kept) => {
     expect(isSameSecret(given, kept)).toBe(true)
   })
 
@@ -40,7 +40,7 @@ describe('isSameSecret', () => {
     ['K-ALICE', 'k-alice'],
     ['é', 'e\u0301'],
     ['ab', 'é'],
-  ])('does not take %j for %j', (given, kept) => {
+  ])('refuses %j for %j', (given, kept) => {
     expect(isSameSecret(given, kept)).toBe(false)
   })
 })

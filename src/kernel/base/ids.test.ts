@@ -15,7 +15,7 @@ const integer = fc.stringMatching(/^[0-9]{1,30}$/)
 const version = fc.tuple(integer, integer, integer).map((parts) => parts.join('.'))
 
 describe('parseToolId', () => {
-  it('OTC-23: takes every Toolkit.Name@x.y.z apart and nothing is lost', () => {
+  it('OTC-23: splits every Toolkit.Name@x.y.z without losing anything', () => {
     fc.assert(
       fc.property(word, word, version, (toolkit, name, number) => {
         const id = `${toolkit}.${name}@${number}`
@@ -24,7 +24,7 @@ describe('parseToolId', () => {
     )
   })
 
-  it('OTC-23: agrees with the published pattern on any text, and wants the full version', () => {
+  it('OTC-23: agrees with the published pattern for any text, and requires the full version', () => {
     const published = /^[A-Za-z0-9_]+\.[A-Za-z0-9_]+(@([0-9]+|[0-9]+\.[0-9]+\.[0-9]+))?$/
     const near = fc.stringMatching(/^[A-Za-z0-9_.@\- \n]{0,24}$/)
     fc.assert(
@@ -65,7 +65,7 @@ describe('parseToolRef', () => {
     expect(parseToolRef('A.B@0')).toEqual({ base: 'A.B', version: '0.0.0' })
   })
 
-  it('OTC-59, OTC-61: a full version stays, no version is the latest', () => {
+  it('OTC-59, OTC-61: a full version is kept, and no version means the latest', () => {
     expect(parseToolRef('A.B@1.2.3')).toEqual({ base: 'A.B', version: '1.2.3' })
     expect(parseToolRef('A.B')).toEqual({ base: 'A.B', version: LATEST })
     expect(parseToolRef('A.B@latest')).toBeUndefined()
@@ -96,7 +96,7 @@ describe('compareVersions', () => {
   })
 })
 
-describe('ids of calls', () => {
+describe('call ids', () => {
   const DIGEST = 'abcdefghijklmnopqrstuvwx'
   const timed = fc.record({ ms: fc.integer({ min: 0, max: 2 ** 42 - 1 }), uuid: fc.uuid() })
   const idAt = ({ ms, uuid }: { readonly ms: number; readonly uuid: string }): string => {
@@ -104,7 +104,7 @@ describe('ids of calls', () => {
     return `${hex.slice(0, 8)}-${hex.slice(8)}-4${uuid.slice(15, 19)}a${uuid.slice(20)}`
   }
 
-  it('T-24: one that is made here is a UUID of version 4 that begins with the time', () => {
+  it('T-24: an id made here is a version 4 UUID that begins with the time', () => {
     const before = Date.now()
     const id = newCallId()
     expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
@@ -114,7 +114,7 @@ describe('ids of calls', () => {
     expect(newCallId()).not.toBe(id)
   })
 
-  it('digests of ids with a time sort by it, keep their length and alphabet, and most of themselves', () => {
+  it('digests of ids with a time sort by time, and keep their length, their alphabet and most characters', () => {
     fc.assert(
       fc.property(timed, timed, (one, other) => {
         const [left, right] = [inTimeOrder(DIGEST, idAt(one)), inTimeOrder(DIGEST, idAt(other))]
@@ -125,7 +125,7 @@ describe('ids of calls', () => {
     )
   })
 
-  it('digests of all other ids stay as they are', () => {
+  it('digests of all other ids are unchanged', () => {
     const others = [
       '',
       'order-1',

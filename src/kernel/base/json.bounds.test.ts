@@ -14,20 +14,20 @@ function valuesOf(value: unknown): number {
   return 1 + Object.values(value).reduce((sum: number, each) => sum + valuesOf(each), 0)
 }
 
-describe('what a JSON text has too much of', () => {
-  it('is its depth, exactly, and never fewer values than it is let pass with', () => {
+describe('tooMuchJson', () => {
+  it('measures the exact depth, and never counts more values than the text has', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.integer({ min: 0, max: 6 }), (value, maxDepth) => {
         const bytes = bytesOf(JSON.stringify(value))
         const isTooDeep = tooMuchJson(bytes, { maxDepth, maxValues: 1_000_000 }) !== undefined
         expect(isTooDeep).toBe(depthOf(value) > maxDepth)
-        // A list of n elements has n - 1 commas and its bracket: never more is counted than there is.
+        // A list of n elements has n - 1 commas and one bracket, so the count is never above the number of values.
         expect(tooMuchJson(bytes, { maxDepth: 1_000, maxValues: valuesOf(value) })).toBeUndefined()
       }),
     )
   })
 
-  it('is seen in brackets, lists and members; texts are texts, whatever is written in them', () => {
+  it('counts brackets, lists and members, and ignores the content of strings', () => {
     const bounds = { maxDepth: 3, maxValues: 10 }
     expect(tooMuchJson(bytesOf('[[[[1]]]]'), bounds)).toBe('is nested deeper than 3 levels')
     expect(tooMuchJson(bytesOf('['.repeat(8_000_000)))).toBe('is nested deeper than 256 levels')

@@ -17,7 +17,7 @@ function reversed(value: JsonValue): JsonValue {
 }
 
 describe('canonicalJson', () => {
-  it('gives one text whatever the order of members', () => {
+  it('returns one text for any order of members', () => {
     fc.assert(
       fc.property(json, (value) => {
         expect(canonicalJson(reversed(value))).toBe(canonicalJson(value))
@@ -25,7 +25,7 @@ describe('canonicalJson', () => {
     )
   })
 
-  it('gives equal texts exactly for equal values', () => {
+  it('returns equal texts exactly for equal values', () => {
     fc.assert(
       fc.property(json, json, (left, right) => {
         expect(canonicalJson(left) === canonicalJson(right)).toBe(isDeepStrictEqual(left, right))
@@ -44,7 +44,7 @@ describe('canonicalJson', () => {
     expect(canonicalJson([1e21, 0.1, -0, 333333333.3333333])).toBe('[1e+21,0.1,0,333333333.3333333]')
   })
 
-  it('keeps `__proto__` and `constructor` as names', () => {
+  it('treats `__proto__` and `constructor` as ordinary names', () => {
     expect(canonicalJson(JSON.parse('{"constructor":1,"__proto__":{"b":1,"a":2}}'))).toBe(
       '{"__proto__":{"a":2,"b":1},"constructor":1}',
     )

@@ -5,12 +5,12 @@ import { cleanJson, cleanText } from './json.ts'
 const DANGEROUS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
 
 describe('cleanText', () => {
-  it('shows escape sequences instead of obeying them', () => {
+  it('escapes escape sequences', () => {
     expect(cleanText('\u001b[31mred\u009b2J\u202etxt')).toBe('\\u001b[31mred\\u009b2J\\u202etxt')
     expect(cleanText('two\nlines\tand a tab')).toBe('two lines and a tab')
   })
 
-  it('leaves nothing a terminal obeys', () => {
+  it('leaves no character that a terminal interprets', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 20 }), (text) => {
         expect(DANGEROUS.test(cleanText(text))).toBe(false)
@@ -20,7 +20,7 @@ describe('cleanText', () => {
 })
 
 describe('cleanJson', () => {
-  it('stays the same value', () => {
+  it('still parses to an equal value', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.constantFrom(undefined, 2), (value, indent) => {
         const text = cleanJson(value, indent)

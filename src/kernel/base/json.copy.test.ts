@@ -14,7 +14,7 @@ describe('copyJson', () => {
     )
   })
 
-  it('keeps `__proto__` as a name and touches no prototype', () => {
+  it('treats `__proto__` as an ordinary name and changes no prototype', () => {
     const copied = copyJson(JSON.parse('{"__proto__":{"polluted":true}}'))
     expect(copied.ok && JSON.stringify(copied.value)).toBe('{"__proto__":{"polluted":true}}')
     expect(Object.hasOwn(Object.prototype, 'polluted')).toBe(false)
@@ -24,7 +24,7 @@ describe('copyJson', () => {
     expect(copyJson({ a: undefined, b: 1 })).toEqual({ ok: true, value: { b: 1 } })
   })
 
-  it('says where a value is not JSON', () => {
+  it('reports the position of a value that is not JSON', () => {
     const cases: [unknown, string][] = [
       [{ a: [1, new Date()] }, '/a/1'],
       [{ 'x/y': () => 1 }, '/x~1y'],
@@ -36,7 +36,7 @@ describe('copyJson', () => {
     for (const [value, pointer] of cases) expect(copyJson(value)).toMatchObject({ ok: false, pointer })
   })
 
-  it('ends with cycles and with shared objects that unfold without end', () => {
+  it('ends for cycles, and for shared objects that would expand without end', () => {
     const cycle: Record<string, unknown> = {}
     cycle.self = cycle
     expect(copyJson(cycle)).toMatchObject({ ok: false, problem: expect.stringContaining('contains itself') })

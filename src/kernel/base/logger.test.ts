@@ -27,7 +27,7 @@ describe('OutageLog', () => {
 })
 
 describe('boundLogger', () => {
-  it('takes a text alone, fields, or both, and adds its own fields', () => {
+  it('accepts a text alone, fields, or both, and adds its own fields', () => {
     const { log, lines } = spy()
     const bound = boundLogger(log, { tool: 'A.B@1.0.0' })
     bound.debug('starting')
@@ -43,14 +43,14 @@ describe('boundLogger', () => {
     ])
   })
 
-  it('keeps an error that is given in place of fields', () => {
+  it('logs an error that is passed instead of fields', () => {
     const { log, lines } = spy()
     const err = new Error('socket closed')
     boundLogger(log, { tool: 'A.B@1.0.0' }).error(err, 'failed')
     expect(lines).toEqual([['error', { tool: 'A.B@1.0.0', err }, 'failed']])
   })
 
-  it('is typed for both', () => {
+  it('has types for both forms', () => {
     expectTypeOf<ToolContext['log']['info']>().toBeCallableWith('text')
     expectTypeOf<ToolContext['log']['info']>().toBeCallableWith({ a: 1 }, 'text')
     // @ts-expect-error a text comes last or alone
@@ -59,7 +59,7 @@ describe('boundLogger', () => {
 })
 
 describe('ctx.log', () => {
-  it('writes a text with the tool and the call it belongs to', async () => {
+  it('logs a text with the tool and the call', async () => {
     const { log, lines } = spy()
     const say = sampleTool('Log.Say@1.0.0', (_input, ctx) => ctx.log.info('half way'))
     const gateway = openTestGateway([say], { log })

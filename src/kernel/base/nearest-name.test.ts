@@ -5,14 +5,14 @@ import { didYouMean, editDistance, nearestName } from './nearest-name.ts'
 const KNOWN = ['safetyTier', 'replay', 'timeoutMs', 'scopes']
 
 describe('nearestName', () => {
-  it('finds slips of the pen, of case and of word separators', () => {
+  it('finds typing errors, wrong case and wrong word separators', () => {
     expect(nearestName('safteyTier', KNOWN)).toBe('safetyTier')
     expect(nearestName('timeout_ms', KNOWN)).toBe('timeoutMs')
     expect(nearestName('Scope', KNOWN)).toBe('scopes')
     expect(nearestName('nmae', ['id', 'name'])).toBe('name')
   })
 
-  it('stays silent when nothing is close, and about very long names', () => {
+  it('suggests nothing if no name is similar, or for a very long name', () => {
     expect(nearestName('colour', KNOWN)).toBeUndefined()
     expect(nearestName('z', ['a', 'b'])).toBeUndefined()
     expect(nearestName('', KNOWN)).toBeUndefined()
@@ -22,7 +22,7 @@ describe('nearestName', () => {
   })
 })
 
-describe('nearestName after one slip', () => {
+describe('nearestName after one typing error', () => {
   it('finds any name', () => {
     const known = ['tools', 'toolkits', 'server', 'journal', 'telemetry']
     fc.assert(

@@ -26,12 +26,12 @@ describe('coversScope', () => {
     expect(coversScope([granted], needed)).toBe(expected)
   })
 
-  it('OWP-61: any of several scopes is enough, and none is none', () => {
+  it('OWP-61: any of several scopes is enough, and an empty list covers nothing', () => {
     expect(coversScope(['x:y', 'mail:*'], 'mail:read')).toBe(true)
     expect(coversScope([], 'mail:read')).toBe(false)
   })
 
-  it('covering a pattern covers everything the pattern covers, so a grant never exceeds its giver', () => {
+  it('a scope that covers a pattern covers everything that the pattern covers, so a grant never exceeds its grantor', () => {
     fc.assert(
       fc.property(fc.array(pattern, { maxLength: 3 }), pattern, concrete, (held, given, scope) => {
         fc.pre(coversScope(held, given) && coversScope([given], scope))

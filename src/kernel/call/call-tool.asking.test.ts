@@ -16,8 +16,8 @@ const asks = tool({
   },
 })
 
-describe('what a run is given', () => {
-  it('works also taken out of its context', async () => {
+describe('the context of a run', () => {
+  it('has functions that also work detached from it', async () => {
     const apart = tool({
       id: 'Apart.Take@1.0.0',
       description: 'Uses parts of its context by themselves.',
@@ -42,8 +42,8 @@ describe('what a run is given', () => {
   })
 })
 
-describe('a run that asks its caller', () => {
-  it('rule 10: the time its caller takes is no run time', async () => {
+describe('a run that asks its caller a question', () => {
+  it('rule 10: the time that its caller takes to answer is not run time', async () => {
     const gateway = openTestGateway([asks])
     const ask = async () => {
       await wait(700)
@@ -54,12 +54,12 @@ describe('a run that asks its caller', () => {
     )
   })
 
-  it('is declined where its protocol cannot ask', async () => {
+  it('gets `decline` if the protocol cannot ask', async () => {
     const gateway = openTestGateway([asks])
     expect(gist(await gateway.call(ALICE, callRequest('Ask.Name')))).toBe('ok "decline"')
   })
 
-  it('MCP-84: is cancelled when its caller leaves', async () => {
+  it('MCP-84: is cancelled when its caller disconnects', async () => {
     const gateway = openTestGateway([asks])
     const leaving = new AbortController()
     const ask = () => {

@@ -9,7 +9,7 @@ import { sampleTool } from '../../../test/contracts/samples.ts'
 import { sized } from '../../../test/size.ts'
 import type { CallReply, Outcome } from './call.ts'
 
-/** Raise for a longer search. */
+/** Increase for a longer search. */
 const RUNS = sized(100, 1_000)
 const MAX_LENGTH = 50
 const LIMIT_MS = sized(60_000, 3_600_000)
@@ -22,7 +22,7 @@ const WRITES: readonly StoreMethod[] = ['claim', 'reclaim', 'finish', 'insertFin
 type End = 'value' | 'fail' | 'retry' | 'throw'
 type Who = keyof typeof PRINCIPALS
 
-/** An action on a gateway; it waits for calls only where it says so. */
+/** An action on a gateway. Only `turn` and `wait` let calls proceed. */
 type Step =
   | {
       readonly do: 'call'
@@ -35,13 +35,13 @@ type Step =
   | { readonly do: 'cancel'; readonly who: Who; readonly key: string }
   | { readonly do: 'turn' }
   | { readonly do: 'wait'; readonly ms: number }
-  /** `after`: what is asked for happens, and then the store says that it failed. */
+  /** `after`: the commit happens, and then the store reports an error. */
   | {
       readonly do: 'break the store'
       readonly methods: readonly StoreMethod[]
       readonly when: 'before' | 'after'
     }
-  | { readonly do: 'mend the store' }
+  | { readonly do: 'repair the store' }
   | { readonly do: 'drain'; readonly graceMs: number }
 
 const who = fc.constantFrom<Who>('alice', 'alice', 'alice', 'bob')
@@ -86,10 +86,10 @@ const faults = [
       when: fc.constantFrom('before' as const, 'after' as const),
     }),
   },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('mend the store' as const) }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('repair the store' as const) }) },
 ]
 
-/** One run of a tool, from the tool's own side. */
+/** One run of a tool, as the tool sees it. */
 interface Run {
   readonly address: string
   readonly request: string
@@ -97,11 +97,11 @@ interface Run {
   ended: End | undefined
 }
 
-/** One request and what came of it. */
+/** One request and its reply. */
 interface Asked {
   readonly address: string
   readonly request: string
-  /** Final outcomes of its call that had already been answered when it began. */
+  /** Final outcomes of its call that had already been returned when the run began. */
   readonly heard: Heard | undefined
   readonly reply: Promise<CallReply>
 }
@@ -121,7 +121,7 @@ class Model {
   readonly gateway = openTestGateway([...this.#tools()], {
     store: faultyStore(openMemoryStore(), this.failing, this.failingAfter),
   })
-  /** The final outcome of each call, as first heard. */
+  /** The first final outcome that was returned for each call. */
   readonly final = new Map<string, Heard>()
   drained: Promise<void> | undefined
   isDrained = false
@@ -151,7 +151,7 @@ class Model {
           else this.failingAfter.add(method)
         }
         return
-      case 'mend the store':
+      case 'repair the store':
         this.#mend()
         return
       case 'drain':
@@ -159,7 +159,7 @@ class Model {
     }
   }
 
-  /** Lets everything come to its end: the store works, every run ends, every timer fires. */
+  /** Ends everything: the store works, every run ends, every timer fires. */
   async finish(): Promise<readonly CallReply[]> {
     this.#mend()
     const all = Promise.all(this.asked.map(({ reply }) => reply))
@@ -233,11 +233,11 @@ class Model {
     return { run, answer: run.gate.promise.then((end) => this.#end(run, end)) }
   }
 
-  /** Rules 7 and 9, at the moment they can be broken. */
+  /** Checks rules 7 and 9 when a run starts. */
   #check(run: Run): void {
     const earlier = this.runs.filter(({ address }) => address === run.address)
     if (this.isDrained) this.broken.push(`${run.address} began after the gateway was drained`)
-    // Rule 9: a released call may be tried with other input, of the same tool.
+    // Rule 9: a released call may be tried again with other input for the same tool.
     if (earlier.some(({ request }) => request.split(' ')[0] !== run.request.split(' ')[0])) {
       this.broken.push(`${run.address} ran two tools`)
     }
@@ -272,7 +272,7 @@ async function play(steps: readonly Step[]): Promise<Model> {
     const final = model.final.get(address)?.outcome
     if (isFinal(outcome)) expect(outcome, `${address}: a final outcome never changes`).toEqual(final)
     if (heard === undefined) continue
-    // Rule 1: the same request is answered, whatever happens; another one is refused, whatever is wrong with it.
+    // Rule 1: an equal request is always answered, and a different one is always refused.
     if (request === heard.request)
       expect({ outcome, replayed }).toEqual({ outcome: heard.outcome, replayed: true })
     else expect(!outcome.ok && isRefusal(outcome.error.code)).toBe(true)
@@ -280,7 +280,7 @@ async function play(steps: readonly Step[]): Promise<Model> {
   return model
 }
 
-/** What the store says in the end is what callers heard. */
+/** The final outcomes in the store are those that callers got. */
 async function checkRecords(model: Model): Promise<void> {
   for (const [address, { outcome }] of model.final) {
     const [caller = '', callId = ''] = [
@@ -300,7 +300,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-describe('whatever happens at the same time', () => {
+describe('random simultaneous actions', () => {
   it('rules 1, 7, 9: one key, one request, one run at a time, one final outcome', {
     timeout: LIMIT_MS,
   }, async () => {
@@ -317,7 +317,7 @@ describe('whatever happens at the same time', () => {
     )
   })
 
-  it('rule 11: the same while the store fails and works again', { timeout: LIMIT_MS }, async () => {
+  it('rule 11: the same holds while the store fails and recovers', { timeout: LIMIT_MS }, async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.oneof(...quietSteps, ...faults), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' }),
@@ -334,7 +334,7 @@ describe('whatever happens at the same time', () => {
     )
   })
 
-  it('rule 10: the same while the gateway drains; what was drained stays so', {
+  it('rule 10: the same holds while the gateway drains, and a drained gateway stays drained', {
     timeout: LIMIT_MS,
   }, async () => {
     await fc.assert(

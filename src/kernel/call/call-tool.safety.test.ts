@@ -28,7 +28,7 @@ const DO = 'Kit.Do@1.0.0'
 const journalOf = async (store: { readJournal: Store['readJournal'] } | ReturnType<typeof folder.open>) =>
   (await store.readJournal([], 100)).flatMap(({ events }) => events.map(({ type }) => type))
 
-describe('a call cut in another process', () => {
+describe('a call that was cut in another process', () => {
   it.each([
     ['write', 'ambiguous', 1],
     ['exec', 'ambiguous', 1],
@@ -47,7 +47,7 @@ describe('a call cut in another process', () => {
       { policy: { safetyTier } },
     )
     const first = folder.open()
-    // In a run of its own name every tier is claimed, so that each leaves something behind.
+    // In a named run, calls of every tier are claimed, so that each leaves a record.
     const request = callRequest(DO, { key: 'k', runId: 'run-1' })
     void openTestGateway([tool], { store: first }).call(ALICE, request)
     await started.promise
@@ -79,7 +79,7 @@ describe('claims', () => {
     },
   )
 
-  it('rule 11: one whose commit was reported as failed runs once, however many ask for it', async () => {
+  it('rule 11: a claim whose commit was reported as failed runs once, for any number of requests', async () => {
     let runs = 0
     const tool = sampleTool(DO, async () => {
       runs += 1
@@ -101,7 +101,7 @@ describe('claims', () => {
     expect([record?.state, record?.attempt]).toEqual(['succeeded', 2])
   })
 
-  it('rule 11: an abandoned claim is taken once', () => {
+  it('rule 11: an abandoned claim can be taken once', () => {
     const running = new RunningCalls()
     const tool = sampleTool(DO, () => null)
     const services = { store: openMemoryStore(), registry: new Registry([tool]) }
@@ -113,8 +113,8 @@ describe('claims', () => {
   })
 })
 
-describe('an outcome that comes second', () => {
-  it('rule 10: of an attempt that was declared dead is kept as late, and the record answers', async () => {
+describe('an outcome that is not the first', () => {
+  it('rule 10: of an attempt that was declared dead is stored as late, and the recorded outcome is returned', async () => {
     const store = folder.open()
     const tool = sampleTool(DO, async () => {
       folder.tamper("UPDATE calls SET state = 'ambiguous'")
@@ -133,7 +133,7 @@ describe('an outcome that comes second', () => {
   it.each([
     ['another request', { n: 2 }, 'key_conflict'],
     ['the same request', { n: 1 }, 'ok "second 1"'],
-  ])('rule 7: of a read whose key %s has taken meanwhile', async (_what, other, expected) => {
+  ])('rule 7: of a read whose key was taken in the meantime by %s', async (_what, other, expected) => {
     const gate = Promise.withResolvers<void>()
     const started = Promise.withResolvers<void>()
     const [first, second] = [folder.open(), folder.open()]
@@ -182,7 +182,7 @@ describe('ending a call', () => {
     expect(gist(await reply)).toBe('ok "finished"')
   })
 
-  it('rule 10: cancelled before it started it is final: nothing ran, and nothing will', async () => {
+  it('rule 10: a call that is cancelled before it starts is final: nothing runs, then or later', async () => {
     let runs = 0
     const tool = sampleTool(DO, () => {
       runs += 1
@@ -199,7 +199,7 @@ describe('ending a call', () => {
 })
 
 describe('an error text', () => {
-  it('T-20: has the call’s secrets in no spelling, percent-encoded ones neither', async () => {
+  it('T-20: contains no spelling of the call’s secrets, not even percent-encoded', async () => {
     const secret = 'p@ss word/1+ü'
     const tool = sampleTool(
       DO,

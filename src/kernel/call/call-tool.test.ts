@@ -7,7 +7,7 @@ import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 import { sampleTool } from '../../../test/contracts/samples.ts'
 
-/** A write tool that counts its runs and ends each as told. */
+/** A write tool that counts its runs and ends each run as the test specifies. */
 function countingTool(
   end: (run: number, context: ToolContext) => unknown,
   changes: Parameters<typeof sampleTool>[2] = {},
@@ -27,7 +27,7 @@ function countingTool(
 const RING = 'Bell.Ring@1.0.0'
 
 describe('a call with a key', () => {
-  it('rule 1, T-25: runs once and answers the same outcome again', async () => {
+  it('rule 1, T-25: runs once and returns the same outcome again', async () => {
     const { tool, state } = countingTool((run) => run)
     const gateway = openTestGateway([tool])
     const first = await gateway.call(ALICE, callRequest(RING, { key: 'k' }))
@@ -76,7 +76,7 @@ describe('a call with a key', () => {
     expect(state.runs).toBe(1)
   })
 
-  it('rule 10: shows its caller how far it is while it runs, and no longer', async () => {
+  it('rule 10: shows its progress to its caller only while it runs', async () => {
     const gate = Promise.withResolvers<number>()
     const { tool } = countingTool((_, { progress }) => {
       progress(1, 3, 'one of three')
@@ -96,7 +96,7 @@ describe('a call with a key', () => {
     expect(await gateway.readCall(ALICE, 'k')).not.toHaveProperty('progress')
   })
 
-  it('rule 3: is another call for another principal or tenant', async () => {
+  it('rule 3: differs for another principal or tenant', async () => {
     const { tool, state } = countingTool((run) => run)
     const gateway = openTestGateway([tool])
     for (const caller of [ALICE, { ...ALICE, id: 'key:bob' }, { ...ALICE, tenant: 'other' }]) {
@@ -106,7 +106,7 @@ describe('a call with a key', () => {
     expect(await gateway.readCall({ ...ALICE, id: 'key:carol' }, 'k')).toBeUndefined()
   })
 
-  it('rule 1: answers an earlier outcome although the input is no longer valid and the version is gone', async () => {
+  it('rule 1: returns an earlier outcome even if the input is no longer valid and the version is gone', async () => {
     const { tool } = countingTool(() => 'rung')
     const store = openMemoryStore()
     await openTestGateway([tool], { store }).call(ALICE, callRequest(RING, { key: 'k' }))
@@ -119,7 +119,7 @@ describe('a call with a key', () => {
     )
   })
 
-  it('rule 1: does not show an earlier outcome of a tool the principal may no longer see', async () => {
+  it('rule 1: does not return an earlier outcome of a tool that is now hidden from the principal', async () => {
     const { tool } = countingTool(() => 'rung', { policy: { scopes: ['bell:ring'] } })
     const store = openMemoryStore()
     const gateway = openTestGateway([tool], { store })
@@ -155,7 +155,7 @@ describe('failures', () => {
     expect((await gateway.readCall(ALICE, 'k'))?.state).toBe('failed')
   })
 
-  it('rule 9: a released call takes other input of the same tool by the same user, and both requests are journaled', async () => {
+  it('rule 9: a released call accepts other input for the same tool from the same user, and both requests are journaled', async () => {
     const inputs: unknown[] = []
     const tool = sampleTool(RING, (input) => {
       inputs.push(input)
@@ -179,7 +179,7 @@ describe('failures', () => {
     expect(corrected?.type === 'call.corrected' && corrected.before !== corrected.after).toBe(true)
   })
 
-  it('rule 13: a released call whose result has expired answers so and does not run again', async () => {
+  it('rule 13: a released call whose result has expired returns `result_expired` and does not run again', async () => {
     const { tool, state } = countingTool(() => {
       throw new ToolError('busy', { canRetry: true })
     })
@@ -203,7 +203,7 @@ describe('failures', () => {
     expect(gist(await changed.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('not_ready')
   })
 
-  it('T-20: an uncaught error says nothing of itself, a ToolError says what its author wrote', async () => {
+  it('T-20: an uncaught error is not described to the caller; the text of a ToolError is', async () => {
     const crash = sampleTool('Bell.Crash@1.0.0', () => {
       throw new Error('password is hunter2')
     })
@@ -224,7 +224,7 @@ describe('failures', () => {
     })
   })
 
-  it('T-20: credentials of the call are cut out of the text of its error', async () => {
+  it('T-20: credentials of the call are removed from the text of its error', async () => {
     const tool = sampleTool(
       'Bell.Leak@1.0.0',
       (_input, context) => {
@@ -265,7 +265,7 @@ describe('failures', () => {
     expect(gist(await gateway.call(ALICE, callRequest('Bell.Endless')))).toBe('output_invalid')
   })
 
-  it('a result over the limit is a clear tool error', async () => {
+  it('a result over the limit has a clear error', async () => {
     const tool = sampleTool('Bell.Big@1.0.0', () => 'x'.repeat(200))
     const error = errorOf(
       await openTestGateway([tool], { maxResultBytes: 100 }).call(ALICE, callRequest('Bell.Big')),
@@ -287,14 +287,14 @@ describe('failures', () => {
       expect(error.message).toBe(
         `Bell_Big ran to its end. Its result has 202 bytes and this server keeps at most 100, so it is not shown. ${advice} An operator can raise \`calls.maxResultBytes\`.`,
       )
-      // What it did is known, so no operator has to look for it.
+      // The effect is known, so no operator has to settle the call.
       expect([error.canRetry, error.effect]).toEqual([false, undefined])
-      // The record says the same, and nothing runs again.
+      // A repeated request returns the same outcome, and nothing runs again.
       expect(errorOf(await gateway.call(ALICE, request))).toEqual(error)
     },
   )
 
-  it('OTC-70: an unknown tool says what is near in the caller’s own catalog only', async () => {
+  it('OTC-70: for an unknown tool, only similar names in the caller’s own catalog are suggested', async () => {
     const hidden = sampleTool('Bell.Rong@1.0.0', () => 1, { policy: { scopes: ['x'] } })
     const gateway = openTestGateway([countingTool(() => 1).tool, hidden])
     expect(errorOf(await gateway.call(ALICE, callRequest('Bell.Rin'))).message).toContain(
@@ -306,7 +306,7 @@ describe('failures', () => {
     expect(errorOf(await gateway.call(ALICE, callRequest('Bell.Rong'))).message).not.toContain('Rong@')
   })
 
-  it('a tool that wants an approval does not run without one', async () => {
+  it('a tool that needs approval does not run without it', async () => {
     const { tool, state } = countingTool(() => 1, { policy: { approval: 'always' } })
     expect(gist(await openTestGateway([tool]).call(ALICE, callRequest(RING)))).toBe('approval_required')
     expect(state.runs).toBe(0)

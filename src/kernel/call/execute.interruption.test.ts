@@ -16,7 +16,7 @@ import { sampleTool } from '../../../test/contracts/samples.ts'
 
 const WAIT = 'Slow.Wait@1.0.0'
 
-/** A tool that waits for the test to answer it, and tells when it was aborted. */
+/** A tool that waits until the test answers it, and reports when it was aborted. */
 function waitingTool(policy: Parameters<typeof sampleTool>[2] = {}) {
   const answer = Promise.withResolvers<unknown>()
   const started = Promise.withResolvers<ToolContext>()
@@ -33,7 +33,7 @@ function waitingTool(policy: Parameters<typeof sampleTool>[2] = {}) {
   return { tool, answer, started: started.promise, state }
 }
 
-describe('ending a run from outside', () => {
+describe('interrupting a run', () => {
   it('T-05, rule 10: a timeout aborts the signal, is final, and a late result changes nothing', async () => {
     const { tool, answer, started, state } = waitingTool({ policy: { timeoutMs: 20 } })
     const store = openMemoryStore()
@@ -77,7 +77,7 @@ describe('ending a run from outside', () => {
     expect((await gateway.cancelCall(ALICE, 'k'))?.state).toBe('failed')
   })
 
-  it('drains: takes no new call, lets the running one finish, still answers earlier outcomes', async () => {
+  it('drains: refuses new calls, lets the running one finish, still returns earlier outcomes', async () => {
     const { tool, answer, started } = waitingTool()
     const quick = sampleTool('Slow.Quick@1.0.0', () => 'done')
     const gateway = openTestGateway([tool, quick])
@@ -93,7 +93,7 @@ describe('ending a run from outside', () => {
     expect(gist(await reply)).toBe('ok "finished"')
   })
 
-  it('drains: a run that outlasts the grace is cancelled with an unknown effect', async () => {
+  it('drains: a run that exceeds the grace period is cancelled with an unknown effect', async () => {
     const { tool, started } = waitingTool()
     const gateway = openTestGateway([tool])
     const reply = gateway.call(ALICE, callRequest(WAIT))
@@ -104,7 +104,7 @@ describe('ending a run from outside', () => {
 })
 
 describe('a store that fails', () => {
-  it('rule 11: when the claim cannot be written nothing runs, and health says so until a probe works', async () => {
+  it('rule 11: if the claim cannot be written, nothing runs, and the gateway is not ready until a probe succeeds', async () => {
     const failing = new Set<StoreMethod>(['claim', 'probe'])
     const { tool, state } = waitingTool()
     const gateway = openTestGateway([tool], { store: faultyStore(openMemoryStore(), failing) })
@@ -115,7 +115,7 @@ describe('a store that fails', () => {
     await expect.poll(() => gateway.isReady(), { timeout: 5_000 }).toBe(true)
   })
 
-  it('rule 11: an outcome that cannot be written is unknown to callers, kept, and answered once it is stored', async () => {
+  it('rule 11: an outcome that cannot be written is unknown to callers, kept, and returned once it is stored', async () => {
     const failing = new Set<StoreMethod>(['finish', 'probe'])
     const runs = { count: 0 }
     const tool = sampleTool('Slow.Write@1.0.0', () => {
@@ -135,7 +135,7 @@ describe('a store that fails', () => {
   })
 })
 
-it('rules 9 and 18: a call that was claimed by a process that may not start it is released, and the same key runs', async () => {
+it('rules 9 and 18: a call claimed by a process that may not start it is released, and the same key runs', async () => {
   const store = openMemoryStore()
   let mayStart = false
   const leased: Store = Object.create(store, { mayStart: { value: () => mayStart } })

@@ -11,8 +11,8 @@ import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#
 import { sampleTool } from '../../../test/contracts/samples.ts'
 import { UnsavedOutcomes } from './gateway.ts'
 
-describe('an error no wire can carry', () => {
-  it('rule 11: a started call ends with what fits of it, and is recorded', async () => {
+describe('an error that cannot be serialised', () => {
+  it('rule 11: a started call ends with the valid members of its error, and is recorded', async () => {
     const circular: Record<string, unknown> = {}
     circular.self = circular
     const tool = sampleTool(
@@ -39,7 +39,7 @@ describe('an error no wire can carry', () => {
 })
 
 describe('unsaved outcomes', () => {
-  it('rule 11: rounds that overlap write each outcome once', async () => {
+  it('rule 11: overlapping flushes write each outcome once', async () => {
     const kept = new UnsavedOutcomes(SILENT_LOGGER, () => {})
     let writes = 0
     kept.keep(async () => {
@@ -50,7 +50,7 @@ describe('unsaved outcomes', () => {
     expect(writes).toBe(1)
   })
 
-  it('rule 11: one that cannot be written does not hold up the others', async () => {
+  it('rule 11: an outcome that cannot be written does not delay the others', async () => {
     const kept = new UnsavedOutcomes(SILENT_LOGGER, () => {})
     let written = false
     kept.keep(() => Promise.reject(new Error('never')))
@@ -63,7 +63,7 @@ describe('unsaved outcomes', () => {
 })
 
 describe('a released call', () => {
-  it('rule 13: a call whose result expired says so and does not run again', async () => {
+  it('rule 13: whose result has expired returns `result_expired` and does not run again', async () => {
     const clock = new FakeClock()
     const store = openMemoryStore()
     const state = { runs: 0 }
@@ -81,7 +81,7 @@ describe('a released call', () => {
 })
 
 describe('two processes on one store', () => {
-  it('T-02: every request that joined the losing claim gets the outcome of the winner', async () => {
+  it('T-02: every request that joined the losing claim gets the winner’s outcome', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-two-'))
     const masterKey = randomBytes(32)
     const state = { runs: 0 }

@@ -14,7 +14,7 @@ import { sampleTool } from '../../../test/contracts/samples.ts'
 
 const FLAKY = 'Flaky.Write@1.0.0'
 
-/** A store whose `finish` takes its time, as a disk that recovers does. */
+/** A store whose `finish` is slow, like a disk that recovers. */
 function slowToFinish(store: Store, ms: number): Store {
   return new Proxy(store, {
     get(target, name) {
@@ -40,8 +40,8 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-describe('an outcome the store refused', () => {
-  it('rule 11: is written once the store works; a write that is late to end does not free the next run', async () => {
+describe('an outcome that the store refused', () => {
+  it('rule 11: is written once the store works; a write that ends late does not remove the next run', async () => {
     const failing = new Set<StoreMethod>(['finish', 'probe'])
     const gate = Promise.withResolvers<string>()
     const runs: string[] = []
@@ -56,7 +56,7 @@ describe('an outcome the store refused', () => {
     expect(gist(await gateway.call(ALICE, request))).toBe('outcome_unknown')
     await vi.advanceTimersByTimeAsync(200)
     failing.clear()
-    // The probe at 250 ms writes what was kept, which takes a second.
+    // The probe at 250 ms writes the kept outcome, which takes a second.
     await vi.advanceTimersByTimeAsync(1_075)
     const again = gateway.call(ALICE, request)
     await turns()

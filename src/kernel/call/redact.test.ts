@@ -6,7 +6,7 @@ import { callRequest } from '#testing/test-gateway'
 import { cleanerFor, redactLogged, redactOutput, redactText, redactThrown } from './redact.ts'
 
 const MARK = '[redacted]'
-/** Not a piece of the mark itself, which is then in every text that was cleaned. */
+/** Excludes parts of `[redacted]`, which every cleaned text contains. */
 const secret = fc
   .string({ minLength: 6, maxLength: 40, unit: 'grapheme' })
   .filter((text) => text.length >= 6 && !MARK.includes(text))
@@ -16,12 +16,12 @@ const requestWith = (...texts: readonly string[]) =>
   })
 
 describe('the credentials of a call', () => {
-  it('T-20, OWP-75: are in no text that was cleaned, however many and wherever', () => {
+  it('T-20, OWP-75: are in no cleaned text, however many there are', () => {
     fc.assert(
       fc.property(secret, secret, fc.string(), fc.string(), (one, two, before, after) => {
         const cleaned = redactText(`${before}${one}${after}${two}${before}`, requestWith(one, two))
         expect(cleaned.includes(one) && !MARK.includes(one)).toBe(false)
-        // One may only be there again where cutting the other put its surroundings together.
+        // A credential can reappear only if removing the other one joins the text around it.
         const rest = `${before}${after}`
         if (!rest.includes(two) && !one.includes(two) && !two.includes(one) && !overlaps(one, two))
           expect(cleaned.split(MARK).some((part) => part.includes(two))).toBe(false)
@@ -29,7 +29,7 @@ describe('the credentials of a call', () => {
     )
   })
 
-  it('T-20: are in no spelling of what was thrown or logged', () => {
+  it('T-20: are removed in every spelling from thrown values and log fields', () => {
     fc.assert(
       fc.property(secret, (text) => {
         const request = requestWith(text)
@@ -51,7 +51,7 @@ describe('the credentials of a call', () => {
     )
   })
 
-  it('leave everything else as it was', () => {
+  it('do not change anything else', () => {
     const fields = { n: 1, text: 'plain', list: [true, null], error: new Error('x') }
     const cleaned = redactLogged(fields, requestWith('something-else'))
     expect(cleaned).toMatchObject({ n: 1, text: 'plain', list: [true, null], error: { message: 'x' } })
@@ -63,10 +63,10 @@ function overlaps(one: string, two: string): boolean {
   return [...one].some((_, at) => two.startsWith(one.slice(at)) || two.endsWith(one.slice(0, at + 1)))
 }
 
-describe('an answer of an upstream that is nested 5 000 levels', () => {
+describe('an upstream’s answer that is nested 5 000 levels deep', () => {
   const deep: JsonValue = JSON.parse(`${'['.repeat(5_000)}"top-secret"${']'.repeat(5_000)}`)
 
-  it('is refused as a result with an explanation, whatever the owner of the credential', () => {
+  it('is refused with an explanation, whoever the credential belongs to', () => {
     const refusal = expect.objectContaining({
       code: 'output_invalid',
       message: expect.stringContaining('200'),
@@ -88,7 +88,7 @@ function flat(error: unknown): unknown {
 }
 
 describe('many texts', () => {
-  it('cost one pass each, whatever the number of credentials', () => {
+  it('take one pass each, for any number of credentials', () => {
     const request = requestWith(...Array.from({ length: 100 }, (_, position) => `(secret)+${position}.*`))
     const one = requestWith('(secret)+0.*')
     const cpuOf = (tried: typeof request) => {
@@ -101,7 +101,7 @@ describe('many texts', () => {
     expect(redactText('a (secret)+42.* b', request)).toBe(`a ${MARK} b`)
   })
 
-  it('T-20: long credentials are cut out as well', () => {
+  it('T-20: long credentials are removed too', () => {
     const key = 'k'.repeat(300)
     expect(redactText(`a ${key} b`, requestWith(key, 'short-one'))).toBe(`a ${MARK} b`)
   })

@@ -21,7 +21,7 @@ async function messageFor(toolName: string, input: Record<string, string>): Prom
   return message
 }
 
-describe('what a caller reads', () => {
+describe('the message for an invalid or unknown call', () => {
   it('OTC-80: is one sentence with one full stop', async () => {
     expect(await messageFor('Weather.Forecast', { city: 'Rome', dya: 'x' })).toBe(
       'The input of Weather.Forecast@1.0.0 is invalid: dya: Is not known here (did you mean "day"?).',
@@ -37,13 +37,13 @@ describe('what a caller reads', () => {
     )
   })
 
-  it('says how to find a tool in words that hold with and without HTTP', async () => {
+  it('explains how to find a tool in words that fit HTTP and other protocols', async () => {
     expect(await messageFor('Nothing.Alike', {})).toBe(
       "Tool 'Nothing.Alike' was not found. List the tools to see what is served.",
     )
   })
 
-  it('names the tools of the toolkit where no name is alike', async () => {
+  it('lists the tools of the toolkit if no name is similar', async () => {
     expect(await messageFor('Weather.Completely_different', {})).toBe(
       "Tool 'Weather.Completely_different' was not found. Weather has Weather.Forecast.",
     )

@@ -8,7 +8,7 @@ const RUN = 'run-1'
 const LOOK_MS = 5_000
 
 let feed: RunFeed
-/** Listeners for writes of another process, and the names they asked for. */
+/** Listeners for changes by another process, and the names they requested. */
 const watching = new Set<NotifyChange>()
 let wanted: string[] = []
 const store: Pick<Store, 'watch'> = {
@@ -30,7 +30,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-/** A run in a store: what it has, whether it is over, and how often it was asked. */
+/** A run in a store: its events, whether it has ended, and how often it was read. */
 class FakeRun {
   readonly events: RunEvent[] = []
   hasEnded = false
@@ -48,7 +48,7 @@ class FakeRun {
   }
 }
 
-/** Lets every reader get as far as it can without time going by. */
+/** Lets every reader proceed as far as it can without advancing the clock. */
 async function settle(): Promise<void> {
   await vi.advanceTimersByTimeAsync(0)
 }
@@ -58,7 +58,7 @@ function sequencesOf(page: RunPage | undefined): readonly number[] | undefined {
 }
 
 describe('a feed', () => {
-  it('answers immediately with what there is, and keeps no reader', async () => {
+  it('returns existing events immediately, and keeps no reader', async () => {
     const run = new FakeRun()
     run.add()
     run.add()
@@ -67,7 +67,7 @@ describe('a feed', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('OWP-98: answers a patient reader at once when the run is over, unknown or has something to say', async () => {
+  it('OWP-98: answers a waiting reader at once if the run has events, has ended or is unknown', async () => {
     const run = new FakeRun()
     run.hasEnded = true
     const patient = { after: -1, waitMs: 60_000 }
@@ -78,7 +78,7 @@ describe('a feed', () => {
     expect(sequencesOf(await feed.read('other', patient, run.read))).toEqual([0])
   })
 
-  it('OWP-98: wakes all who wait when something is committed, at the price of one page', async () => {
+  it('OWP-98: wakes all waiting readers on a commit, with a single read', async () => {
     const run = new FakeRun()
     const readers = Array.from({ length: 50 }, () => feed.read(RUN, { after: -1, waitMs: 60_000 }, run.read))
     await settle()
@@ -94,7 +94,7 @@ describe('a feed', () => {
     expect(sequencesOf(pages[0])).toEqual([0])
   })
 
-  it('shares pages only between readers at the same place', async () => {
+  it('shares pages only between readers at the same sequence number', async () => {
     const run = new FakeRun()
     run.add()
     run.add()
@@ -104,7 +104,7 @@ describe('a feed', () => {
     expect(run.reads).toBe(2)
   })
 
-  it('sees what other processes wrote, with one look for all runs', async () => {
+  it('sees changes by other processes, with one watcher for all runs', async () => {
     const runs = Array.from({ length: 20 }, () => new FakeRun())
     const readers = runs.map((run, at) => feed.read(`run-${at}`, { after: -1, waitMs: 60_000 }, run.read))
     await settle()
@@ -121,7 +121,7 @@ describe('a feed', () => {
     expect(watching.size).toBe(0)
   })
 
-  it('watches the runs it waits for, and reads again only the notified ones', async () => {
+  it('requests notifications for the runs it waits for, and reads only the notified runs again', async () => {
     const [own, other] = [new FakeRun(), new FakeRun()]
     const reader = feed.read('own', { after: -1, waitMs: 60_000 }, own.read)
     feed.read('other', { after: -1, waitMs: 60_000 }, other.read).catch(() => undefined)
@@ -133,7 +133,7 @@ describe('a feed', () => {
     expect(other.reads).toBe(1)
   })
 
-  it('reads again after five seconds without a change, because runs also end by the time alone', async () => {
+  it('reads again after five seconds without a change, because runs also end by time alone', async () => {
     const run = new FakeRun()
     const reader = feed.read(RUN, { after: -1, waitMs: 60_000 }, run.read)
     await settle()
@@ -142,7 +142,7 @@ describe('a feed', () => {
     expect(await reader).toMatchObject({ isComplete: true })
   })
 
-  it('OWP-98: answers with nothing when a reader’s wait is over, and not before', async () => {
+  it('OWP-98: returns an empty page when a reader’s wait is over, and not before', async () => {
     const run = new FakeRun()
     let answered = false
     const reader = feed.read(RUN, { after: -1, waitMs: 1_200 }, run.read).then((page) => {
@@ -155,7 +155,7 @@ describe('a feed', () => {
     expect(await reader).toMatchObject({ events: [], isComplete: false })
   })
 
-  it('releases only the reader that leaves', async () => {
+  it('releases only the reader that disconnects', async () => {
     const run = new FakeRun()
     const leaving = new AbortController()
     const query = { after: -1, waitMs: 60_000 }
@@ -170,7 +170,7 @@ describe('a feed', () => {
     expect(sequencesOf(await other)).toEqual([0])
   })
 
-  it('looks again when something is committed while a page is being read', async () => {
+  it('reads again if something is committed while a page is being read', async () => {
     const run = new FakeRun()
     const first = Promise.withResolvers<RunPage>()
     const pages = [first.promise]
@@ -184,7 +184,7 @@ describe('a feed', () => {
     expect(sequencesOf(await reader)).toEqual([0])
   })
 
-  it('still hears of a commit after a page took longer than the time between two looks', async () => {
+  it('still notices a commit after a page took longer to read than the polling interval', async () => {
     const run = new FakeRun()
     const slow = Promise.withResolvers<RunPage>()
     const pages = [slow.promise]
@@ -199,7 +199,7 @@ describe('a feed', () => {
     expect(sequencesOf(await reader)).toEqual([0])
   })
 
-  it('gives a failure to those who shared it, and reads again for the next', async () => {
+  it('passes a failure to the readers that shared the page, and reads again for the next', async () => {
     const run = new FakeRun()
     const fail = async (): Promise<RunPage> => {
       throw new Error('the store is away')
@@ -234,7 +234,7 @@ describe('a feed', () => {
 })
 
 describe('a closed feed', () => {
-  it('tells all readers to come back, reads nothing more for them and holds no timer', async () => {
+  it('sends `not_ready` to all readers, reads nothing more and holds no timer', async () => {
     const run = new FakeRun()
     const readers = ['run-1', 'run-2'].map((name) => feed.read(name, { after: -1, waitMs: 60_000 }, run.read))
     const ends = Promise.allSettled(readers)
@@ -256,7 +256,7 @@ describe('a closed feed', () => {
     feed.close()
   })
 
-  it('also lets a reader go whose page was being read', async () => {
+  it('also releases a reader whose page was being read', async () => {
     const page = Promise.withResolvers<RunPage>()
     const reader = feed.read(RUN, { after: -1, waitMs: 60_000 }, () => page.promise)
     const end = expect(reader).rejects.toMatchObject({ code: 'not_ready' })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { BatchWindow } from './commit-queue.ts'
 
-/** Commits one group: changes arrive at these times, and the loop looks every 0.01 ms. */
+/** Commits one group: changes arrive at these times, and the loop checks every 0.01 ms. */
 function commitGroup(window: BatchWindow, arrivalsMs: readonly number[], fromMs = 0) {
   for (let step = 0; ; step += 1) {
     const nowMs = fromMs + step * 0.01
@@ -23,20 +23,20 @@ describe('the batch window of a group', () => {
     expect(Math.max(...groups.map(({ waitedMs }) => waitedMs))).toBeLessThan(0.2)
   })
 
-  it('grows to as many changes as come together, which then commit as one', () => {
+  it('grows to the number of changes that arrive together, which are then committed as one group', () => {
     const together = [0, 0, 0, 0, 0, 0.05, 0.05, 0.1, 0.1, 0.1]
     const groups = commitMany(new BatchWindow(), 200, together)
     expect(groups.slice(65).filter(({ size }) => size === 10).length).toBeGreaterThan(130)
   })
 
-  it('stops waiting for callers that do not come back', () => {
+  it('stops waiting for callers that do not return', () => {
     const window = new BatchWindow()
     commitMany(window, 100, [0, 0.05, 0.1])
     const after = commitMany(window, 100, [0])
     expect(after.filter(({ waitedMs }) => waitedMs > 0.01).length).toBeLessThanOrEqual(3)
   })
 
-  it('never holds a change back for longer than two milliseconds', () => {
+  it('never delays a change by more than two milliseconds', () => {
     const trickle = Array.from({ length: 200 }, (_, index) => index * 0.1)
     const groups = commitMany(new BatchWindow(), 130, trickle)
     expect(Math.max(...groups.map(({ waitedMs }) => waitedMs))).toBeLessThan(2.1)

@@ -31,7 +31,7 @@ const ioError = (): Error =>
     errstr: 'disk I/O error',
   })
 
-/** The next commit reports an error, although it happened or because it did not. */
+/** The next commit reports an error: before it happens, or after it has happened. */
 function failNextCommit(when: 'before' | 'after'): void {
   const { commit } = Database.prototype
   vi.spyOn(Database.prototype, 'commit').mockImplementationOnce(function (this: Database) {
@@ -40,7 +40,7 @@ function failNextCommit(when: 'before' | 'after'): void {
   })
 }
 
-/** The next look at the head of our chain fails too, so that the outcome stays unknown. */
+/** The next read of the chain's head fails too, so that the result of the commit stays unknown. */
 function failNextLookAtHead(): void {
   const { answer } = Database.prototype
   let isDue = true
@@ -53,7 +53,7 @@ function failNextLookAtHead(): void {
   })
 }
 
-/** Wherever two groups of one writer say that they follow the same group, its chain is forked. */
+/** A chain is forked if two groups of one writer have the same position. */
 function forks(): number {
   const database = new DatabaseSync(path, { readOnly: true })
   try {
@@ -68,20 +68,20 @@ function forks(): number {
   }
 }
 
-describe('a commit whose end is not told', () => {
+describe('a commit that reports an error', () => {
   beforeEach(async () => {
     store = openSqliteStore({ path, masterKey: randomBytes(32) })
     await store.claim(sampleCall({ record: 'first' }))
   })
 
-  it('rule 15: happened if the chain has it, and the chain goes on from there', async () => {
+  it('rule 15: happened if the chain contains it, and the chain continues from it', async () => {
     failNextCommit('after')
     expect(await store.claim(sampleCall())).toEqual({ kind: 'claimed', attempt: 1 })
     expect(await store.claim(sampleCall({ record: 'next' }))).toEqual({ kind: 'claimed', attempt: 1 })
     expect([forks(), (await store.verify()).ok]).toEqual([0, true])
   })
 
-  it('rule 11: failed if the chain does not have it, and nothing of it is left', async () => {
+  it('rule 11: failed if the chain does not contain it, and leaves nothing behind', async () => {
     failNextCommit('before')
     await expect(store.claim(sampleCall())).rejects.toThrow('cannot write')
     expect(store.find(sampleCall())).toBeUndefined()
@@ -101,7 +101,7 @@ describe('a commit whose end is not told', () => {
     },
   )
 
-  it('rule 14: no group of a writer is sealed with the nonce of another', async () => {
+  it('rule 14: no two writers seal a group with the same nonce', async () => {
     for (let record = 0; record < 20; record += 1)
       await store.claim(sampleCall({ record: `record-${record}` }))
     const database = new DatabaseSync(path, { readOnly: true })
@@ -116,8 +116,8 @@ describe('a commit whose end is not told', () => {
   })
 })
 
-describe('the connection that calls are written on', () => {
-  it('waits for the disk at every commit, and keeps a log of its own', async () => {
+describe('the connection for calls', () => {
+  it('syncs every commit to disk, and has its own write-ahead log', async () => {
     const connections = new Set<DatabaseSync>()
     const { prepare } = DatabaseSync.prototype
     vi.spyOn(DatabaseSync.prototype, 'prepare').mockImplementation(function (this: DatabaseSync, sql) {
@@ -131,7 +131,7 @@ describe('the connection that calls are written on', () => {
     expect(connections.size).toBe(1)
     for (const connection of connections) {
       const pragma = (name: string): unknown => connection.prepare(`PRAGMA ${name}`).get()?.[name]
-      // FULL: "fsynced before acknowledged" is this setting, and a kill cannot show whether it is on.
+      // FULL makes commits durable before they are acknowledged; killing the process would not reveal another setting.
       expect([pragma('synchronous'), pragma('journal_mode')]).toEqual([2, 'wal'])
     }
   })

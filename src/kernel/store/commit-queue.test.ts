@@ -6,7 +6,7 @@ import { KeyRing } from './key-ring.ts'
 
 const KEYS = KeyRing.fresh({ current: new Uint8Array(32) })
 
-/** Applies changes as a database would, or does what the test says instead. */
+/** Applies changes like a database, or fails as the test specifies. */
 class Committer {
   readonly committed: string[][] = []
   plan: ('busy' | Error | undefined)[] = []
@@ -39,7 +39,7 @@ async function pass(ms: number): Promise<void> {
 }
 
 describe('changes that wait for their commit', () => {
-  it('rule 19: go together, in the order of their keys', async () => {
+  it('rule 19: are committed together, in the order of their keys', async () => {
     const committer = new Committer()
     const queue = new CommitQueue(committer)
     const all = Promise.all(['b', 'a', 'c'].map((key) => queue.submit(key, () => answered(key))))
@@ -48,7 +48,7 @@ describe('changes that wait for their commit', () => {
     expect(committer.committed.flat()).toEqual(['a', 'b', 'c'])
   })
 
-  it('wait while another process writes, in front of what comes later', async () => {
+  it('wait while another process writes, ahead of later changes', async () => {
     const committer = new Committer()
     const queue = new CommitQueue(committer)
     committer.plan = ['busy', 'busy']
@@ -60,7 +60,7 @@ describe('changes that wait for their commit', () => {
     expect([committer.committed.flat().sort(), queue.size]).toEqual([['a', 'z'], 0])
   })
 
-  it('are given up when the database stays locked, and the next ones start their own wait', async () => {
+  it('are refused if the database stays locked; later changes start their own wait', async () => {
     const committer = new Committer()
     const queue = new CommitQueue(committer)
     committer.isBusy = true
@@ -76,7 +76,7 @@ describe('changes that wait for their commit', () => {
     expect(await next).toBe(2)
   })
 
-  it('rule 19: of a group that failed, only the bad one fails', async () => {
+  it('rule 19: only the bad change of a failed group fails', async () => {
     const committer = new Committer()
     const queue = new CommitQueue(committer)
     committer.plan = [new Error('bad row'), undefined, new Error('bad row'), undefined]
@@ -88,7 +88,7 @@ describe('changes that wait for their commit', () => {
     expect(await Promise.all(ends)).toEqual(['a', expect.objectContaining(bad), 'c'])
   })
 
-  it('rule 11: all fail with a store that cannot write, each of them once', async () => {
+  it('rule 11: all fail, once each, if the store cannot write', async () => {
     const committer = new Committer()
     const queue = new CommitQueue(committer)
     committer.plan = [new StoreError('full', 'the disk is full')]
@@ -98,7 +98,7 @@ describe('changes that wait for their commit', () => {
     expect(committer.committed).toEqual([])
   })
 
-  it('are refused once it is closed, while what waits is still written', async () => {
+  it('are refused after the queue is closed; waiting changes are still written', async () => {
     const committer = new Committer()
     const queue = new CommitQueue(committer)
     const waiting = queue.submit('a', () => answered(1))

@@ -8,7 +8,7 @@ import { attemptAt, sampleCall, success } from '../../../test/contracts/samples.
 const CALLS = 1_500
 const MB = 1_048_576
 
-it('keeps of opened groups what they weigh, and not the pool their bytes came from', async () => {
+it('caches opened groups by their size, without the buffer pools of their bytes', async () => {
   setFlagsFromString('--expose-gc')
   const collect: () => void = runInNewContext('gc')
   const store = openMemoryStore({})
@@ -21,10 +21,10 @@ it('keeps of opened groups what they weigh, and not the pool their bytes came fr
   const before = process.memoryUsage().arrayBuffers
   for (const call of calls) {
     await store.find(call)
-    // What else a server does between two reads.
+    // Other work of a server between two reads.
     Buffer.allocUnsafe(3_000)
   }
-  // V8 gives buffers back beside its collection; what is really kept stays, however often one looks.
+  // V8 frees buffers after its collection, so memory is measured several times: only cached groups remain.
   const grown = async (): Promise<number> => {
     collect()
     await wait(20)

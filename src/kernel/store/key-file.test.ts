@@ -20,7 +20,7 @@ afterEach(() => {
 })
 
 describe('the key file', () => {
-  it('rule 14: is on the disk, with its name, before anything is sealed with it', () => {
+  it('rule 14: is on disk, with its name, before anything is sealed with it', () => {
     const steps: string[] = []
     const { fsyncSync, linkSync } = fs
     vi.spyOn(fs, 'fsyncSync').mockImplementation((file) => {
@@ -36,14 +36,14 @@ describe('the key file', () => {
     expect(steps).toEqual(['sync key', 'name it', 'sync folder'])
   })
 
-  it('rule 14: is made once, for its owner alone, and leaves no draft behind', () => {
+  it('rule 14: is created once, readable by its owner alone, and leaves no draft behind', () => {
     const first = readOrCreateKeyFile(path, database())
     expect(readOrCreateKeyFile(path, database())).toEqual(first)
     expect(statSync(path).mode & 0o777).toBe(0o600)
     expect(readdirSync(join(folder, 'data'))).toEqual(['collet.key'])
   })
 
-  it('rule 14: is never made anew for a database that is in use, nor read where others can', () => {
+  it('rule 14: is never created for a database in use, and is refused if others can read it', () => {
     writeFileSync(database(), 'in use')
     expect(() => readOrCreateKeyFile(path, database())).toThrow('is missing; restore it')
     rmSync(database())

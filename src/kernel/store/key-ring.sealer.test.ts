@@ -6,14 +6,14 @@ const generation = KeyRing.fresh({ current: newDataKey() }).current
 
 const nonceOf = (sealed: Uint8Array): string => Buffer.from(sealed).subarray(0, 12).toString('hex')
 
-describe('what is sealed', () => {
-  it('rule 14: never has a nonce twice under one key', () => {
+describe('sealed data', () => {
+  it('rule 14: never has the same nonce twice under one key', () => {
     const sealer = new Sealer(newDataKey())
     const nonces = Array.from({ length: 10_000 }, () => nonceOf(sealer.seal('the same', 'place', generation)))
     expect(new Set(nonces).size).toBe(nonces.length)
   })
 
-  it('rule 14: has its own nonce and opens when its cipher was prepared, also after a change of the key', () => {
+  it('rule 14: has its own nonce and opens if its cipher was prepared, even after a change of the key', () => {
     const dataKey = newDataKey()
     const next = { ...KeyRing.fresh({ current: newDataKey() }).current, no: generation.no + 1 }
     const sealer = new Sealer(dataKey)
@@ -27,13 +27,13 @@ describe('what is sealed', () => {
     expect(nonces.size).toBe(5)
   })
 
-  it('rule 14: has a random nonce where one key seals few things', () => {
+  it('rule 14: has a random nonce if the key seals few values', () => {
     const key = newDataKey()
     const nonces = Array.from({ length: 1_000 }, () => nonceOf(sealOnce(key, Buffer.from('x'), 'place')))
     expect(new Set(nonces).size).toBe(nonces.length)
   })
 
-  it('opens with its own key at its own place only', () => {
+  it('opens only with its own key and in its own context', () => {
     const dataKey = newDataKey()
     const { key } = groupKeyOf(generation, dataKey)
     const sealed = new Sealer(dataKey).seal('text', 'place', generation)

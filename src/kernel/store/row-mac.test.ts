@@ -35,7 +35,7 @@ function open(): Store {
   return openSqliteStore({ path, masterKey, onForeign: (row) => foreign.push(row) })
 }
 
-/** A change by a process that can write the file, without the key. */
+/** A change by a process that can write to the file but does not have the key. */
 function tamper(sql: string): void {
   const database = new DatabaseSync(path)
   database.exec(sql)
@@ -57,8 +57,8 @@ afterEach(async () => {
 
 const YES = { tenant: 'default', id: 'approval-1', action: 'grant', reason: undefined, opaque: 'o' } as const
 
-describe('rows that decide', () => {
-  it('hold as we wrote them, through every change', async () => {
+describe('guarded rows', () => {
+  it('stay valid through every change by Collet', async () => {
     await store.approvals.decide({ ...YES, by: 'key:bob', atMs: AT + 1 })
     await store.approvals.decide({ ...YES, by: 'key:eve', atMs: AT + 2 })
     await store.keys.rotateKey({ ...KEY, keyId: 'key-2', oldEndAtMs: AT + 5 })
@@ -100,7 +100,7 @@ describe('rows that decide', () => {
       const decided = async () => store.approvals.decide({ ...YES, by: 'key:bob', atMs: AT + 1 })
       await expect(decided).rejects.toThrow('without the key')
       expect(store.approvals.list({ limit: 10 })).toEqual([])
-      // Nor does one of them hold up the others.
+      // A foreign row does not hide the others.
       expect(await store.approvals.expire(AT + 10e9)).toEqual([])
     } else if (row.startsWith('api_keys')) {
       expect(() => store.keys.findKey('key-1')).toThrow(expect.objectContaining({ code: 'unreadable' }))
@@ -112,7 +112,7 @@ describe('rows that decide', () => {
     expect([ok, badRows]).toEqual([false, [{ row, reason: 'was changed by someone without the key' }]])
   })
 
-  it('do not count words that no approver said', async () => {
+  it('decisions that no approver made are not counted', async () => {
     await store.approvals.decide({ ...YES, by: 'key:bob', atMs: AT + 1 })
     await store.close()
     tamper(`INSERT INTO approval_decisions (approval, principal, action, at, n, mac)
@@ -122,7 +122,7 @@ describe('rows that decide', () => {
     expect(foreign).toEqual(['approval_decisions approval-1 key:eve'])
   })
 
-  it('that were set back to what they were are noticed by their end in the journal', async () => {
+  it('that were set back to an earlier state are detected by their end in the journal', async () => {
     const database = new DatabaseSync(path)
     const [key, approval] = ['api_keys', 'approvals'].map((table) =>
       database.prepare(`SELECT * FROM ${table}`).get(),
@@ -148,7 +148,7 @@ describe('rows that decide', () => {
     ])
   })
 
-  /** Every end of every table that decides: how it comes about, and the columns that say so. */
+  /** Every final state of every guarded table: how it is reached, and the columns that contain it. */
   const ENDS: readonly (readonly [string, string, (now: Store) => unknown])[] = [
     [
       'approvals',
@@ -208,7 +208,7 @@ describe('rows that decide', () => {
     ])
   })
 
-  it('are refused by every way to read them, and a rotation names the key', async () => {
+  it('are refused by every read, and a key rotation names them', async () => {
     await store.close()
     tamper(`UPDATE api_keys SET scopes = '["*"]'`)
     store = open()
@@ -233,7 +233,7 @@ describe('rows that decide', () => {
     expect(JSON.stringify(store.keys.listKeys({ limit: 10 }))).not.toContain('"*"')
   })
 
-  it('are not replaced by empty tables when the database is set back', async () => {
+  it('are not replaced by empty tables if the database is set back', async () => {
     await store.close()
     tamper('PRAGMA user_version = 0')
     expect(open).toThrow('already exists')
@@ -241,7 +241,7 @@ describe('rows that decide', () => {
     store = open()
   })
 
-  it('are not signed with what a foreign trigger put into them', async () => {
+  it('are not signed after a foreign trigger changed them', async () => {
     tamper(`CREATE TRIGGER more AFTER INSERT ON api_keys BEGIN
       UPDATE api_keys SET scopes = '["*"]' WHERE id = NEW.id; END`)
     const create = async () => store.keys.createKey({ ...KEY, name: 'other', keyId: 'key-2' })

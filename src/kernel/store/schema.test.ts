@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
 import { DEFINITION } from '#store/collet-store'
 
-/** Statements that may look at every row, each with its reason. */
+/** Statements that may read every row, each with the reason. */
 const SCANS: Readonly<Record<string, string>> = {
   openWriters: 'one row per process that ever wrote, and an index of running calls only',
   allWriters: 'one row per process that ever wrote',
@@ -31,7 +31,7 @@ const SCANS: Readonly<Record<string, string>> = {
 }
 
 describe('the queries', () => {
-  it('look nothing up by walking a table', () => {
+  it('use an index, and never scan a table', () => {
     const database = new DatabaseSync(':memory:')
     for (const step of DEFINITION.migrations) database.exec(step)
     const scanning = Object.entries(DEFINITION.queries)

@@ -41,7 +41,7 @@ describe('Registry.catalogFor', () => {
     expect(registry.catalogFor(who(['*'], [])).tools).toEqual([])
   })
 
-  it('OWP-57: an allow-list opens nothing that scopes do not', () => {
+  it('OWP-57: an allow-list does not add tools that the scopes do not allow', () => {
     expect(registry.catalogFor(who([], ['openwop:Mail.Read'])).tools).toEqual([])
   })
 
@@ -75,7 +75,7 @@ describe('Registry.catalogFor', () => {
     )
   })
 
-  it('keeps a bounded number of tools in lists, and of catalogs', () => {
+  it('limits the number of tools in lists, and the number of catalogs', () => {
     const many = Array.from({ length: 2_000 }, (_, index) => named(`Many.Tool${index}@1.0.0`))
     const large = new Registry(many)
     const ids = many.map(({ catalogId }) => catalogId)

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { ADD, findingsOf } from '../../../test/samples/definitions.ts'
 import { type PrepareOptions, prepareTool } from './prepare-tool.ts'
 
-describe('identity', () => {
-  it('OTC-23, T-09: wants Toolkit.Name@x.y.z', () => {
+describe('the identity of a tool', () => {
+  it('OTC-23, T-09: requires Toolkit.Name@x.y.z', () => {
     for (const id of [
       undefined,
       1,
@@ -21,14 +21,14 @@ describe('identity', () => {
     expect(result.tool === undefined && result.findings[0]?.fix).toContain('"Mail.Send@2.1.0"')
   })
 
-  it('OTC-25: a name has 1 to 64 of A-Za-z0-9_-', () => {
+  it('OTC-25: a name has 1 to 64 characters of A-Za-z0-9_-', () => {
     for (const name of ['n'.repeat(64), 'A-B', '0_']) expect(findingsOf({ name })).toEqual([])
     for (const name of ['n'.repeat(65), '', 'A.B', 'A B', 5, 'ä', 'a\n']) {
       expect(findingsOf({ name })).toEqual([expect.stringMatching(/^name: /)])
     }
   })
 
-  it('OTC-25: asks for a name when the one made from the id is too long', () => {
+  it('OTC-25: requires a name if the name derived from the id is too long', () => {
     const id = `${'T'.repeat(40)}.${'N'.repeat(40)}@1.0.0`
     expect(findingsOf({ id })).toEqual([
       'name: The name derived from the id has 81 characters; the maximum is 64.',
@@ -36,14 +36,14 @@ describe('identity', () => {
     expect(findingsOf({ id, name: 'short' })).toEqual([])
   })
 
-  it('OTC-26: a description is a text that says something', () => {
+  it('OTC-26: a description is a non-empty text', () => {
     for (const description of [undefined, '', '  ', 5]) {
       expect(findingsOf({ description })).toEqual([expect.stringMatching(/^description: /)])
     }
     expect(findingsOf({ title: '' })).toEqual([expect.stringMatching(/^title: /)])
   })
 
-  it('OTC-27, OTC-28, T-11: a version repeats the one of the id', () => {
+  it('OTC-27, OTC-28, T-11: a version repeats the version in the id', () => {
     expect(findingsOf({ version: '1.0.0' })).toEqual([])
     expect(findingsOf({ version: '1.0.1' })).toEqual(['version: Is "1.0.1", but the id says "1.0.0".'])
     for (const version of ['1.0', '1.0.0-rc.1', 'v1.0.0', 1]) {

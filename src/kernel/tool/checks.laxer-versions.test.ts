@@ -23,7 +23,7 @@ describe('checkLaxerVersions', () => {
     expect(checkLaxerVersions(versions(older, newer), ['Mail.Send@2.0.0'])).toHaveLength(1)
   })
 
-  it('takes any name of the old version, and no name without one', () => {
+  it('accepts any name of the old version, but no name without a version', () => {
     const tools = versions({ approval: 'never' }, { approval: 'always' })
     for (const name of ['Mail.Send@1', 'Mail_Send@1.0.0', 'openwop:Mail.Send@1.0.0', 'openwop:Mail.Send@1']) {
       expect(checkLaxerVersions(tools, [name])).toEqual([])
@@ -33,7 +33,7 @@ describe('checkLaxerVersions', () => {
     }
   })
 
-  it('lets an old version be as strict or stricter', () => {
+  it('accepts an old version that is as strict or stricter', () => {
     expect(checkLaxerVersions(versions({}, {}), [])).toEqual([])
     const strict = { approval: 'always', safetyTier: 'write', scopes: ['a', 'b'] } as const
     expect(checkLaxerVersions(versions(strict, { scopes: ['b'] }), [])).toEqual([])

@@ -8,7 +8,7 @@ import { type DefinedTool, isDefinedTool, tool } from './define.ts'
 import type { ToolContext } from './tool.ts'
 
 describe('tool', () => {
-  it('gives a frozen, marked copy of the definition', () => {
+  it('returns a frozen, marked copy of the definition', () => {
     const definition = {
       id: 'A.B@1.0.0',
       description: 'd',
@@ -24,7 +24,7 @@ describe('tool', () => {
     expect([null, undefined, 1, 'x', {}, () => 1].some(isDefinedTool)).toBe(false)
   })
 
-  it('finds tools that another copy of the package made', () => {
+  it('recognises tools that another copy of the package made', () => {
     expect(isDefinedTool({ id: 'A.B@1.0.0', [Symbol.for('collet.tool')]: true })).toBe(true)
   })
 
@@ -77,7 +77,7 @@ describe('tool', () => {
     })
   })
 
-  it('infers from JSON Schema written in place', () => {
+  it('infers from inline JSON Schema', () => {
     tool({
       id: 'A.B@1.0.0',
       description: 'd',
@@ -100,7 +100,7 @@ describe('tool', () => {
     })
   })
 
-  it('falls back to any JSON where a schema says no more', () => {
+  it('falls back to any JSON if a schema specifies nothing more', () => {
     const wide: JsonObject = { type: 'object' }
     tool({
       id: 'A.B@1.0.0',

@@ -4,7 +4,7 @@ import { TEXT } from '../../../test/samples/workflows.ts'
 import { isDefinedTool, isWorkflow, tool, workflow } from './define.ts'
 
 describe('workflow()', () => {
-  it('gives what a step gives with the types of its tool', () => {
+  it('a step’s result has the type of its tool', () => {
     const typed = tool({
       id: 'Note.Typed@1.0.0',
       description: 'T.',

@@ -53,7 +53,7 @@ describe('the condition of a tool', () => {
   const kindOf = (facts: Partial<ListingFacts>): Condition['kind'] | undefined =>
     conditionOf(sick, { ...NOTHING, ...facts })?.kind
 
-  it('is the worst thing that is true of it', () => {
+  it('is its most serious problem', () => {
     const requirements = [MISSING]
     const sources = { Hub: DOWN }
     const changes = { 'Hub.Issue': { ...HELD, suspended: true } }
@@ -68,13 +68,13 @@ describe('the condition of a tool', () => {
     expect(conditionOf(tool('A.B'), NOTHING)).toBeUndefined()
   })
 
-  it('does not take a member of every object for a fact', () => {
+  it('does not treat a member of Object.prototype as a fact', () => {
     const odd = tool('constructor.toString')
     expect(conditionOf(odd, NOTHING)).toBeUndefined()
     expect(find(listing([odd]), { filters: { health: ['fine'] } })).toEqual(['constructor.toString'])
   })
 
-  it('counts a need of each user as met', () => {
+  it('treats a credential that each user has as met', () => {
     expect(isUnmet({ ...MISSING, state: 'per_user' })).toBe(false)
     expect(requirementsOf(sick, { requirements: [MISSING] })).toEqual([MISSING])
   })
@@ -89,7 +89,7 @@ describe('search', () => {
     tool('Resend.Domains', { description: 'Lists domains.' }),
   ]
 
-  it('puts what is meant exactly first, then what begins so, then what holds it', () => {
+  it('sorts exact matches first, then names that start with the word, then names that contain it', () => {
     expect(find(listing(tools), { text: 'send' })).toEqual([
       'slack.send',
       'Gmail.SendEmail',
@@ -98,7 +98,7 @@ describe('search', () => {
     ])
   })
 
-  it('wants every word somewhere: names, titles, tags, parameters, purpose, any spelling', () => {
+  it('requires every word in a name, a title, a tag, a parameter or the description, in any spelling', () => {
     expect(find(listing(tools), { text: 'slack MESSAGE' })).toEqual(['slack.post'])
     expect(find(listing(tools), { text: 'subject' })).toEqual(['Gmail.SendEmail'])
     expect(find(listing(tools), { text: 'inbox' })).toEqual(['Gmail.GetEmails'])
@@ -107,7 +107,7 @@ describe('search', () => {
     expect(find(listing(tools), { text: 'slack nothing' })).toEqual([])
   })
 
-  it('is the same when it is made ready in parts, and pauses between them', async () => {
+  it('finds the same if the index is built in parts, with pauses between them', async () => {
     const many = listing(
       Array.from({ length: 500 }, (_, at) =>
         tools.map((tool) => ({ ...tool, id: `${tool.id}${at}` })),
@@ -122,7 +122,7 @@ describe('search', () => {
       expect(searched.find({ text, filters: {} }).map(({ tool }) => tool.id)).toEqual(find(many, { text }))
   })
 
-  it('finds the same whatever was looked for before', () => {
+  it('finds the same after any earlier search', () => {
     const searched = new SearchableTools(listing(tools))
     const now = (text: string) => searched.find({ text, filters: {} }).map((found) => found.tool.id)
     for (const text of [
@@ -142,7 +142,7 @@ describe('search', () => {
       expect([text, now(text)]).toEqual([text, find(listing(tools), { text })])
   })
 
-  it('is by name without words, whatever the order of the list', () => {
+  it('sorts by name without words, whatever the order of the list', () => {
     expect(find(listing(tools), {})).toEqual(find(listing(tools.toReversed()), {}))
   })
 })
@@ -175,7 +175,7 @@ describe('filters', () => {
     expect(find(all, { filters })).toEqual(ids)
   })
 
-  it('are counted with what else is set, and without themselves', () => {
+  it('have counts that consider the other filters but not their own', () => {
     const counts: FilterCounts = new SearchableTools(all).count({
       text: '',
       filters: { source: ['A'], tier: ['read'] },
@@ -186,7 +186,7 @@ describe('filters', () => {
     expect(FILTERS.tier).toContain('exec')
   })
 
-  it('leave an order that is asked for', () => {
+  it('keep a requested order', () => {
     const calls = new Map([['B.Read', 3]])
     const orders: Record<Order, string> = {
       name: 'A.Read A.Write B.Read',

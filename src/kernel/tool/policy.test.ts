@@ -9,7 +9,7 @@ describe('policy', () => {
     expect(findingsOf({ policy: { replay: 'deterministic', safetyTier: 'read' } })).toEqual([])
   })
 
-  it('OWP-31: takes `exec` for code, which is then catalogued as a host extension', () => {
+  it('OWP-31: accepts `exec` for code, which is then catalogued as a host extension', () => {
     const exec = { safetyTier: 'exec' }
     expect(findingsOf({ policy: exec })).toEqual([])
     expect(findingsOf({ policy: exec, catalogId: 'x-host-acme-shell' })).toEqual([])
@@ -21,7 +21,7 @@ describe('policy', () => {
     ])
   })
 
-  it('refuses unknown choices, and numbers and scopes that make no sense', () => {
+  it('refuses unknown choices, and invalid numbers and scopes', () => {
     expect(
       findingsOf({ policy: { safetyTier: 'reed', egress: 'all', approval: true, costHint: 'toString' } }),
     ).toEqual([

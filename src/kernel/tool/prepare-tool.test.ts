@@ -34,7 +34,7 @@ describe('prepareTool', () => {
     expect(prepared(ADD, { defaultTimeoutMs: 5 }).policy.timeoutMs).toBe(5)
   })
 
-  it('keeps everything an author says', () => {
+  it('keeps every member that an author sets', () => {
     const policy = {
       safetyTier: 'read',
       replay: 'idempotent',
@@ -58,7 +58,7 @@ describe('prepareTool', () => {
     expect(full.policy).toEqual({ ...policy, scopes: ['mail:read'] })
   })
 
-  it('gives every finding at once, with the file and what to write instead', () => {
+  it('returns all findings at once, with the file and the fix', () => {
     const result = prepareTool(
       {
         id: 'Add',
@@ -85,7 +85,7 @@ describe('prepareTool', () => {
     ).toBe(true)
   })
 
-  it('refuses what is no definition', () => {
+  it('refuses values that are not definitions', () => {
     for (const value of [undefined, null, 1, 'x', [], () => 1]) {
       const result = prepareTool(value)
       expect(result.tool === undefined && result.findings).toMatchObject([
@@ -94,7 +94,7 @@ describe('prepareTool', () => {
     }
   })
 
-  it('OTC-41: is closed, and suggests the name that was meant', () => {
+  it('OTC-41: refuses unknown members, and suggests the name that was meant', () => {
     expect(findingsOf({ desciption: 'x' })).toEqual([
       'desciption: "desciption" is not known here. Did you mean "description"?',
     ])
@@ -105,7 +105,7 @@ describe('prepareTool', () => {
 })
 
 describe('schemas', () => {
-  it('OTC-30, OTC-35: both must be there; `{}` and `null` are listed as they are', () => {
+  it('OTC-30, OTC-35: both are required; `{}` and `null` are listed unchanged', () => {
     expect(findingsOf({ input: undefined, output: undefined })).toEqual([
       'input: Is missing.',
       'output: Is missing.',
@@ -129,7 +129,7 @@ describe('schemas', () => {
     expect(findingsOf({ input: z.object({}) })).toEqual([])
   })
 
-  it('OTC-32, C-10: each parameter has a description, nested ones need none', () => {
+  it('OTC-32, C-10: every parameter needs a description; nested members do not', () => {
     const nested = { type: 'object', properties: { b: { type: 'string' } } }
     const input = {
       type: 'object',
@@ -154,7 +154,7 @@ describe('schemas', () => {
     expect(both.inputSchema).toMatchObject({ properties: { to: { type: 'object', description: 'To.' } } })
   })
 
-  it('refuses recursion, whatever made the schema', () => {
+  it('refuses recursion, however the schema was made', () => {
     const Node = z.object({
       get next() {
         return Node.optional()
@@ -193,7 +193,7 @@ describe('a prepared tool', () => {
     ])
   })
 
-  it('T-13: an input that is no object is wrong as a whole, also without parameters', () => {
+  it('T-13: an input that is not an object is invalid as a whole, even without parameters', () => {
     for (const input of [null, 1, 'x', [], true]) {
       expect(prepared({ ...ADD, input: {} }).checkInput(input)).toEqual([
         { pointer: '', message: 'Must be an object' },
@@ -201,14 +201,14 @@ describe('a prepared tool', () => {
     }
   })
 
-  it('gives plain input to `run` as it came', async () => {
+  it('passes a plain input to `run` unchanged', async () => {
     const input = { a: 1, b: 2 }
     const parsed = await prepared(ADD).parseInput(input)
     expect(parsed.ok && parsed.input).toBe(input)
     expect(runOf(prepared(ADD), input)).toBe(3)
   })
 
-  it('gives `run` what the library parsed, and its issues otherwise', async () => {
+  it('passes the input that the library parsed to `run`, or returns its issues', async () => {
     const input = z.object({
       when: z.iso
         .datetime()
@@ -236,7 +236,7 @@ describe('a prepared tool', () => {
     })
   })
 
-  it('T-14, OTC-90: checks outputs, and neither `{}` nor `null`', () => {
+  it('T-14, OTC-90: checks outputs, except for `{}` and `null`', () => {
     expect(prepared(ADD).checkOutput('3')).toEqual(['value: Must be a number'])
     expect(
       prepared({ ...ADD, output: { properties: { a: { type: 'null' } } } }).checkOutput({ a: 1 }),
@@ -246,7 +246,7 @@ describe('a prepared tool', () => {
     expect(prepared(ADD).checkOutput(1)).toBe(prepared(ADD).checkOutput(2))
   })
 
-  it('is made from what `tool()` gives, and `this` is the definition', () => {
+  it('is made from the result of `tool()`, with the definition as `this`', () => {
     const defined = tool({
       id: 'A.B@1.0.0',
       description: 'd',
@@ -259,7 +259,7 @@ describe('a prepared tool', () => {
     expect(runOf(prepared(defined), {})).toBe('A.B@1.0.0')
   })
 
-  it('publishes an object schema with `properties`, also where it has none, because some models refuse others', () => {
+  it('publishes every object schema with `properties`, because some models refuse others', () => {
     for (const onWarning of [undefined, () => undefined]) {
       const definition = { id: 'A.B@1.0.0', description: 'd', output: null, run: () => undefined }
       const prepared = prepareTool(

@@ -6,7 +6,7 @@ function definition(id: string, changes: Record<string, unknown> = {}) {
   return { id, description: 'd', input: {}, output: null, run: () => undefined, ...changes }
 }
 
-/** `tool where: problem` of each finding over definitions that come from `0.ts`, `1.ts` and so on. */
+/** `file tool where: problem` of each finding, for definitions from `0.ts`, `1.ts` and so on. */
 function findingsOf(...definitions: unknown[]): string[] {
   const result = prepareTools(definitions.map((each, index) => ({ definition: each, file: `${index}.ts` })))
   return result.ok
@@ -15,14 +15,14 @@ function findingsOf(...definitions: unknown[]): string[] {
 }
 
 describe('prepareTools', () => {
-  it('OTC-29, T-22: keeps the order given, every version', () => {
+  it('OTC-29, T-22: keeps the order of the definitions, with every version', () => {
     const ids = ['A.B@1.10.0', 'C.D@1.0.0', 'A.B@1.9.0', 'A.B@1.0.0']
     const result = prepareTools(ids.map((id) => ({ definition: definition(id) })))
     expect(result.ok && result.tools.map(({ id }) => id)).toEqual(ids)
     expect(prepareTools([])).toEqual({ ok: true, tools: [] })
   })
 
-  it('OTC-24: refuses an id twice, and says where the other one is', () => {
+  it('OTC-24: refuses a duplicate id, and names the file of the first', () => {
     expect(findingsOf(definition('A.B@1.0.0'), definition('A.C@1.0.0'), definition('A.B@1.0.0'))).toEqual([
       '2.ts A.B@1.0.0 id: This version is already defined in 0.ts, as "A.B@1.0.0".',
     ])
@@ -37,7 +37,7 @@ describe('prepareTools', () => {
     },
   )
 
-  it('T-10: takes numbers of up to 15 digits, and zeros alone', () => {
+  it('T-10: accepts numbers of up to 15 digits, and zeros', () => {
     expect(findingsOf(definition('A.B@0.0.0'), definition(`A.B@${'9'.repeat(15)}.10.100`))).toEqual([])
   })
 
@@ -45,7 +45,7 @@ describe('prepareTools', () => {
     expect(findingsOf(definition('A.B@1.0.0'), definition('A.b@1.0.0'))).toEqual([])
   })
 
-  it('wants one catalog id for all versions of a tool', () => {
+  it('requires one catalog id for all versions of a tool', () => {
     expect(findingsOf(definition('A.B@1.0.0'), definition('A.B@2.0.0', { catalogId: 'openwop:x' }))).toEqual([
       '1.ts A.B@2.0.0 catalogId: Is "openwop:x", but "A.B@1.0.0" has "openwop:A.B".',
     ])
@@ -56,7 +56,7 @@ describe('prepareTools', () => {
     return result.ok ? result.tools.map(({ name, writtenName }) => [name, writtenName]) : result.findings
   }
 
-  it('two toolkits may have a tool of one name: each is called by toolkit and name', () => {
+  it('two toolkits may have tools with the same name: each is called by toolkit and name', () => {
     const [add, other] = [
       definition('Calc.Add@1.0.0', { name: 'Add' }),
       definition('List.Add@1.0.0', { name: 'Add' }),
@@ -75,7 +75,7 @@ describe('prepareTools', () => {
     ])
   })
 
-  it('rule 5: a tool of the same name leaves what a claim pins as it was', () => {
+  it('rule 5: a tool with the same name does not change what a claim pins', () => {
     const hashOf = (...more: unknown[]) => {
       const result = prepareTools(
         [definition('Calc.Add@1.0.0', { name: 'Add' }), ...more].map((each) => ({ definition: each })),
@@ -86,7 +86,7 @@ describe('prepareTools', () => {
     expect(hashOf(definition('List.Add@1.0.0', { name: 'Add' }))).toBe(hashOf())
   })
 
-  it('refuses a name that is how another tool is called', () => {
+  it('refuses a name that is the function name of another tool', () => {
     expect(findingsOf(definition('A.B@1.0.0', { name: 'C_D' }), definition('C.D@1.0.0'))).toEqual([
       '0.ts A.B@1.0.0 name: "C_D" already belongs to "C.D@1.0.0".',
     ])
@@ -105,7 +105,7 @@ describe('prepareTools', () => {
     ).toEqual(['1.ts A.C@1.0.0 catalogId: "openwop:A.B" already belongs to "A.B@1.0.0".'])
   })
 
-  it('gives the findings of every tool, also those between tools with findings of their own', () => {
+  it('returns the findings of all tools, and compares names of tools that have findings', () => {
     expect(
       findingsOf(definition('A.B@1.0.0', { description: '' }), definition('A.B@1.0.0', { run: 1 }), null),
     ).toEqual([

@@ -40,11 +40,11 @@ describe('a selector', () => {
     ['toolset:crm', []],
     ['tag:', []],
     ['', []],
-  ])('%j selects the tools that any of their names, their source or a tag says', (text, ids) => {
+  ])('%j selects the tools with this name, source or tag', (text, ids) => {
     expect(TOOLS.filter((tool) => selects(text, tool)).map(({ id }) => id)).toEqual(ids)
   })
 
-  it('matches as the pattern of the same text would, whatever the text', () => {
+  it('matches like the equivalent regular expression, for any text', () => {
     const text = fc.string({ unit: fc.constantFrom('a', 'b', '.', '*'), maxLength: 8 })
     fc.assert(
       fc.property(text, text, (name, pattern) => {
@@ -57,14 +57,14 @@ describe('a selector', () => {
   it.each([
     ['Crm.Fnid', /^there is no tool "Crm.Fnid"\. Did you mean "Crm.Find"\?$/],
     ['Crn.*', /^"Crn\.\*" matches no tool\. Did you mean "Crm\.\*"\?$/],
-    // Without its dot the pattern would mean the tools of other toolkits too.
+    // Without its dot, the pattern would also match tools of other toolkits.
     ['GitHb.*', /^"GitHb\.\*" matches no tool\. Did you mean "GitHub\.\*"\?$/],
     ['source:GitHup', /^there is no source "GitHup"\. Did you mean "GitHub"\?$/],
     ['source:Later', /^the source "Later" has no tools here yet\.$/],
     ['tag:serch', /^no tool has the tag "serch"\. Did you mean "search"\?$/],
     ['toolset:crn', /^there is no toolset "crn"\. Did you mean "crm"\?$/],
     ['two words', /^"two words" is neither a tool name/],
-  ])('%j that selects nothing says what was probably meant', (text, message) => {
+  ])('%j selects nothing, and a correction is suggested', (text, message) => {
     const known = { tools: TOOLS, sources: ['Later'], toolsets: new Map([['crm', set(['*'])]]) }
     expect(selectorProblem(text, known)).toMatch(message)
   })
@@ -78,7 +78,7 @@ describe('a toolset', () => {
   ])
   const registry = new Registry(TOOLS, new Map(), toolsets)
 
-  it('has what is included, is not excluded, and does no more than its tier', () => {
+  it('contains the tools that are included, are not excluded and do not exceed its tier', () => {
     const within = (name: string) => idsIn(registry, withinToolset(ANYONE, name))
     expect(within('crm')).toEqual([FIND.id, SAVE.id, SAVE2.id])
     expect(within('safe')).toEqual([FIND.id])
@@ -86,7 +86,7 @@ describe('a toolset', () => {
     expect(within('not-there')).toEqual([])
   })
 
-  it('bounds a credential with what else bounds it: its list, its roles and the address', () => {
+  it('restricts a credential in addition to its allow-list, its roles and the address', () => {
     const bound = { ...ANYONE, tools: ['toolset:crm', 'GitHub.create_issue'] }
     expect(idsIn(registry, bound)).toEqual(TOOLS.map(({ id }) => id))
     expect(idsIn(registry, { ...bound, toolsets: ['safe', 'issues'] })).toEqual([FIND.id, ISSUE.id])
@@ -97,7 +97,7 @@ describe('a toolset', () => {
     expect(idsIn(registry, { ...ANYONE, tools: ['toolset:gone'] })).toEqual([])
   })
 
-  it('is worked out once: the same caller at the same address has the same catalog', () => {
+  it('is computed once: the same caller at the same address has the same catalog', () => {
     const [one, other] = [withinToolset(ANYONE, 'crm'), withinToolset({ ...ANYONE }, 'crm')]
     expect(withinToolset(ANYONE, 'crm')).toBe(one)
     expect(registry.catalogFor(one)).toBe(registry.catalogFor(other))
@@ -120,7 +120,7 @@ describe('a toolset', () => {
     expect(idsIn(live, withinToolset(ANYONE, 'issues'))).toEqual([FIND.id])
   })
 
-  it('says which of its words do nothing', () => {
+  it('reports selectors that select nothing', () => {
     const written = new Map([
       ['crm', set(['Crm.*', 'Crn.Find'], { exclude: ['tag:old'] })],
       ['none', set(['GitHub.*'], { tier: 'pure' })],

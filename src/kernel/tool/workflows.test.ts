@@ -6,12 +6,12 @@ import type { DefinedTool } from './define.ts'
 import { tool, workflow } from './define.ts'
 import { requireTools } from './prepare-tools.ts'
 
-describe('what a workflow is', () => {
+describe('a workflow’s properties', () => {
   const effects: string[] = []
   const flowOf = (id: string, uses: readonly (string | DefinedTool)[], policy = {}) =>
     workflow({ id, description: 'F.', input: TEXT, output: {}, uses, policy, run: () => null })
 
-  it('OWP-31, OWP-34, OWP-35, OWP-37: is the worst of what it uses, and asks for all their scopes', () => {
+  it('OWP-31, OWP-34, OWP-35, OWP-37: the worst tier and egress of its steps, and all their scopes', () => {
     const pure = noting('A.Pure@1.0.0', effects, { safetyTier: 'pure', egress: 'none' })
     const read = noting('A.Read@1.0.0', effects, {
       safetyTier: 'read',
@@ -67,7 +67,7 @@ describe('what a workflow is', () => {
     expect(listed.tools.map(({ id }) => id)).toEqual(['A.Open@1.0.0'])
   })
 
-  it('rule 31: its digest covers those of its steps', () => {
+  it('rule 31: its digest covers the digests of its steps', () => {
     const hashOf = (description: string) => {
       const one = tool({ id: 'A.One@1.0.0', description, input: TEXT, output: {}, run: () => null })
       return openTestGateway([one, flowOf('F.Flow@1.0.0', [one])])
@@ -78,7 +78,7 @@ describe('what a workflow is', () => {
     expect(hashOf('A.')).not.toBe(hashOf('B.'))
   })
 
-  it('findings: unknown uses, circles, depth, what is worked out, and commands', () => {
+  it('findings: unknown tools, cycles, depth, derived members, and exec steps', () => {
     const problems = (...tools: readonly unknown[]) => {
       try {
         requireTools(tools)

@@ -28,7 +28,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true })
 })
 
-/** Every file of the database, its write-ahead log and its backup, as a thief of the disk reads them. */
+/** Every file of the database, its write-ahead log and its backup, as someone who steals the disk would read them. */
 function filesWith(words: string): readonly string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -36,7 +36,7 @@ function filesWith(words: string): readonly string[] {
     .filter((file) => readFileSync(file).includes(words))
 }
 
-/** Each place that tells the reason, with what it says. */
+/** The reason from each interface that shows it. */
 async function reported(): Promise<readonly (string | undefined)[]> {
   const decided = (await store.approvals.findById('approval-1'))?.decisions.map(({ reason }) => reason) ?? []
   const facts = await store.readRun({ tenant: 'default', run: 'record-1' }, -1, 100)
@@ -45,7 +45,7 @@ async function reported(): Promise<readonly (string | undefined)[]> {
   return [...decided, ...said]
 }
 
-describe('the reason of an approver', () => {
+describe('an approver’s reason', () => {
   it.each(['grant', 'reject', 'override'] as const)(
     'is shown to permitted readers and stored nowhere in plain text: %s',
     async (action) => {
@@ -67,7 +67,7 @@ describe('the reason of an approver', () => {
     ['changed is unreadable, and the rest is read', "'$.reason', 'sealed:AAAA'", '[unreadable]'],
     ['moved to another question is so too', "'$.approval', 'approval-2'", '[unreadable]'],
     ['written by an earlier version, in the clear, is read as it is', "'$.reason', 'as it was'", 'as it was'],
-  ])('that was %s', async (_what, change, shown) => {
+  ])('that was %s in a run event', async (_what, change, shown) => {
     await store.approvals.decide(yesOf('key:bob', { reason: REASON }))
     await store.close()
     const database = new DatabaseSync(path)

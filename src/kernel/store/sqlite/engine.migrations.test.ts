@@ -27,7 +27,7 @@ function open(migrations: readonly string[] = MIGRATIONS, openedWith = keys) {
   return openDatabase(path, openedWith, { definition: { ...DEFINITION, migrations } })
 }
 
-/** What a database of some version holds, seen without opening it as one. */
+/** The content of a database of any version, read without opening it as that version. */
 function fill(): void {
   const database = open()
   database.answer(write('writeMeta', 'kept', 'yes'))
@@ -39,7 +39,7 @@ function version(database: ReturnType<typeof open>): unknown {
 }
 
 describe('a database of an earlier version', () => {
-  it('gets the steps it lacks and keeps what it has', () => {
+  it('gets the missing migrations and keeps its data', () => {
     fill()
     const database = open([...MIGRATIONS, NEXT])
     database.exec("INSERT INTO hosts (name) VALUES ('one')")
@@ -51,7 +51,7 @@ describe('a database of an earlier version', () => {
     again.close()
   })
 
-  it('is migrated once by two that open it at once', () => {
+  it('is migrated once by two processes that open it at the same time', () => {
     fill()
     const both = [open([...MIGRATIONS, NEXT]), open([...MIGRATIONS, NEXT])]
     for (const database of both) {
@@ -60,7 +60,7 @@ describe('a database of an earlier version', () => {
     }
   })
 
-  it('stays as it is when a step fails, and with another key', () => {
+  it('stays unchanged if a migration fails, and with another key', () => {
     fill()
     expect(() => open([...MIGRATIONS, `${NEXT} CREATE TABLE hosts (name TEXT);`])).toThrow('already exists')
     expect(() => open([...MIGRATIONS, NEXT], new KeyRing({ current: randomBytes(32) }))).toThrow(

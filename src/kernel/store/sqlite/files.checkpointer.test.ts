@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Database } from './engine.ts'
 import { Checkpointer } from './files.ts'
 
-/** A database on a disk that is full: whatever moves the log into it fails. */
+/** A database on a full disk: moving the log into it fails. */
 class FullDatabase extends Database {
   readonly tried = Promise.withResolvers<string>()
 
@@ -23,7 +23,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }))
 
 describe('Checkpointer', () => {
-  it('rule 11: a log that cannot be moved fails no commit; the next commits try again', async () => {
+  it('rule 11: a failed checkpoint does not fail a commit; later commits try again', async () => {
     const path = join(folder, 'collet.db')
     const connection = new DatabaseSync(path)
     connection.exec('PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (x)')

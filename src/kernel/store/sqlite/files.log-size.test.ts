@@ -12,7 +12,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }))
 
 describe('LogSize', () => {
-  it('tells what is in use, also after the log started over in a file that stays large', () => {
+  it('reports the bytes in use, also after the log started over in a file that stays large', () => {
     const path = join(folder, 'collet.db')
     const connection = new DatabaseSync(path)
     connection.exec('PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (x)')
@@ -29,7 +29,7 @@ describe('LogSize', () => {
     connection.close()
   })
 
-  it('takes the size of the file where there is no index', () => {
+  it('uses the size of the file if there is no index', () => {
     expect(new LogSize(join(folder, 'nothing.db')).bytes()).toBe(0)
   })
 })
