@@ -24,7 +24,7 @@ const MAX_BUCKETS = 500
 const STATE = () => z.enum(['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'])
 const COUNTS = () => z.partialRecord(STATE(), z.int().min(1))
 
-const glance = () => ({
+const summary = () => ({
   record: z.string(),
   tenant: z.string(),
   principal: z.string(),
@@ -43,7 +43,7 @@ const glance = () => ({
 const CALL = named('AdminCall', () =>
   z
     .object({
-      ...glance(),
+      ...summary(),
       call_id: z.string(),
       run_id: z.string(),
       trace_id: z.string(),
@@ -60,7 +60,7 @@ export type ListedCall = Shape<typeof CALL>
 /** A call in the event `calls` of the stream. */
 const CHANGED_CALL = () =>
   z.object({
-    ...glance(),
+    ...summary(),
     by: z.string().optional(),
     events: texts().describe('Events of the call since the previous message, in order.'),
   })

@@ -18,7 +18,7 @@ import { REJECTED, STATE_WORDS } from '#server/admin/call-filter'
 import { createCallRoutes } from '#server/admin/calls'
 import { findKnownTools } from '#server/known-tools'
 import { createRejectionRoutes } from '#server/overview/rejected-requests'
-import { spelledTool } from '#store/call-filter'
+import { normalizeToolName } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from './admin-client.ts'
 import {
@@ -152,7 +152,7 @@ async function resolveToolName(
   const [, version = ''] = /(@[^@]+)$/.exec(text) ?? []
   if (found !== undefined) return found.parts.base + version
   const problem = selectorProblem(text, { tools, sources, toolsets: NO_TOOLSETS })
-  const isKnownSpelling = tools.some(({ parts }) => spelledTool(parts.base) === spelledTool(text))
+  const isKnownSpelling = tools.some(({ parts }) => normalizeToolName(parts.base) === normalizeToolName(text))
   if (problem !== undefined && !isKnownSpelling) context.output.warn(`--tool: ${cleanText(problem)}`)
   return text
 }

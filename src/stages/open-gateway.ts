@@ -100,7 +100,7 @@ function openLimits(
   onRefused: (name: LimitName) => void,
 ): CallLimits {
   const { store, clock, running } = context
-  context.every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
+  context.every(BUDGET_TIDY_MS, 'returning unused budget', () => budgets.tidy())
   return new CallLimits({
     settings: options.limits ?? NO_LIMITS,
     clock,

@@ -6,7 +6,7 @@ import { implicitRun } from '#kernel/run/runs'
 import { subjectKey } from '#stages/limits/limits'
 import { TokenBuckets } from '#stages/limits/rates'
 import type { Store } from '#store/collet-store'
-import type { AskedConsent, ConsentEnd } from '#store/consents'
+import type { ConsentEnd, ConsentRequest } from '#store/consents'
 
 /**
  * Events in runs about calls that did not start: refused by a limit (C10), or waiting for a consent (OWP-78, OWP-79). The limit
@@ -71,14 +71,17 @@ export class RefusalEvents extends RunEvents {
   }
 }
 
-interface LackedConsent extends Pick<AskedConsent, 'url' | 'hasExpired'> {
+interface MissingConsent extends Pick<ConsentRequest, 'url' | 'hasExpired'> {
   readonly challenge: ChallengeRecord
 }
 
 /** Events about a request for consent and its end, in the runs of the calls that need the consent. */
 export class ConsentEvents extends RunEvents {
   /** Returns the run with the events, if there is one. Never throws: the caller must get the challenge itself. */
-  async ask(call: UnstartedCall, { challenge, url, hasExpired }: LackedConsent): Promise<string | undefined> {
+  async ask(
+    call: UnstartedCall,
+    { challenge, url, hasExpired }: MissingConsent,
+  ): Promise<string | undefined> {
     const run = runFor(call)
     if (run === undefined) return undefined
     const { store, clock, log, feed } = this.services
@@ -104,7 +107,7 @@ export class ConsentEvents extends RunEvents {
   }
 
   /**
-   * Ends the question in every run that waits for this consent. Called before its challenge ends, so that a crash loses
+   * Ends the request for this consent in every run that waits for it. Called before its challenge ends, so that a crash loses
    * nothing.
    */
   async resolve(need: ChallengeNeed, end: ConsentEnd): Promise<void> {
@@ -112,7 +115,7 @@ export class ConsentEvents extends RunEvents {
     for (const run of await store.consents.runs.resolve(need, end)) feed.notify(run)
   }
 
-  /** Ends the questions for consents that were not given in time. */
+  /** Ends requests for consent that were not answered in time. */
   async expire(): Promise<void> {
     const { store, clock, feed } = this.services
     for (const run of await store.consents.runs.expire(clock.nowMs())) feed.notify(run)
@@ -125,7 +128,7 @@ export class ConsentEvents extends RunEvents {
  */
 function runFor({ principal, record, tool, run }: UnstartedCall): RunScope | undefined {
   if (run !== undefined) return run
-  const hasBracket = tool.session !== undefined && !tool.session.isOptional
-  if (hasBracket || tool.policy.approval !== 'never') return undefined
+  const startsRun = tool.session !== undefined && !tool.session.isOptional
+  if (startsRun || tool.policy.approval !== 'never') return undefined
   return implicitRun(principal, record)
 }

@@ -51,7 +51,7 @@ function namesOf(row: Row): Omit<AskedRecord, 'text'> {
   return { tenant: text(row, 'tenant'), tool: text(row, 'tool'), principal: text(row, 'principal') }
 }
 
-/** Binds a sealed text to its row: it cannot be moved to another one. */
+/** Binds a sealed text to its row, so that it cannot be moved to another row. */
 function contextOf({ tenant, tool, principal }: Omit<AskedRecord, 'text'>): string {
   return JSON.stringify(['asked', tenant, tool, principal])
 }

@@ -23,7 +23,7 @@ export interface CallFilter {
   readonly limit: number
 }
 
-/** Filters by run time. A running call counts from its request on; calls that did not run or were settled by a person never match. */
+/** Filters by run time. For a running call this is the time since it was created; calls that did not run, or that an operator settled, never match. */
 interface TookFilter {
   /** Inclusive lower limit. */
   readonly minMs?: number | undefined
@@ -41,14 +41,14 @@ export interface TallyQuery extends Omit<CallFilter, 'limit' | 'sinceMs'> {
 }
 
 /** The members of a call that are not sealed: enough for one line in a list, and cheap to read. */
-export type CallGlance = CallSubject &
+export type CallSummary = CallSubject &
   Pick<CallRecord, 'tier' | 'state' | 'createdAtMs' | 'finishedAtMs' | 'ranMs' | 'parent'>
 
 /** A filter for future calls. */
 export type FollowedCalls = Omit<CallFilter, 'before' | 'limit'>
 
-/** Ignores the state, because a call that no longer matches must still be updated in the list. */
-export function matchesButState(filter: FollowedCalls, call: CallGlance, nowMs: number): boolean {
+/** Matches by everything except the state, because a call in the list must be updated even if its new state does not match. */
+export function matchesButState(filter: FollowedCalls, call: CallSummary, nowMs: number): boolean {
   const { tenant, principal, tool, sinceMs = -Infinity, untilMs = Infinity, took } = filter
   return (
     (tenant === undefined || call.tenant === tenant) &&
@@ -62,7 +62,7 @@ export function matchesButState(filter: FollowedCalls, call: CallGlance, nowMs: 
 
 function isWithin(
   { minMs = 0, belowMs = Infinity }: TookFilter,
-  { state, createdAtMs, ranMs }: CallGlance,
+  { state, createdAtMs, ranMs }: CallSummary,
   nowMs: number,
 ): boolean {
   const runMs = state === 'running' ? nowMs - createdAtMs : ranMs
@@ -71,12 +71,12 @@ function isWithin(
 
 /** Matches every version of a tool unless one is given. */
 function matchesTool(filter: string, tool: string): boolean {
-  const [pattern, name] = [spelledTool(filter), spelledTool(tool)]
+  const [pattern, name] = [normalizeToolName(filter), normalizeToolName(tool)]
   return matchesGlob(name, pattern) || matchesGlob(name, `${pattern}@*`)
 }
 
 /** Returns the same name for `Crm.Find`, `Crm_Find` and `crm.find`, with or without the prefix of a catalog id. */
-export function spelledTool(tool: string): string {
+export function normalizeToolName(tool: string): string {
   return tool
     .slice(tool.lastIndexOf(':') + 1)
     .replaceAll('.', '_')
@@ -92,7 +92,7 @@ export function toolCondition(column: string): string {
 /** Patterns for `LIKE`, with its special characters escaped. */
 export function toolValues(tool: string | undefined): readonly (string | null)[] {
   if (tool === undefined) return [null, null, null]
-  const pattern = spelledTool(tool)
+  const pattern = normalizeToolName(tool)
     .replaceAll(/[!%_]/g, (letter) => `!${letter}`)
     .replaceAll('*', '%')
   return [pattern, pattern, `${pattern}@%`]

@@ -63,18 +63,18 @@ export interface Store extends KernelStore, OperatorStore, ChallengeStore, Verif
   readonly rates: RateStore
   readonly vault: VaultStore
   readonly consents: ConsentStore
-  /** Sessions of protocol clients, their requests under way, and questions to them. */
+  /** Sessions of protocol clients, their requests in progress, and questions to them. */
   readonly callers: ProtocolSessionStore
   readonly notices: NoticeStore
   readonly pins: PinStore
   readonly sources: SourceStore
   readonly workflows: SuspendedStore
   readonly requests: IdempotentRequestStore
-  /** Calls that MCP clients ask about later. */
+  /** Tasks of MCP clients: calls whose results the clients fetch later. */
   readonly tasks: TaskStore
   /** What was asked of the search before successful calls. */
   readonly asked: AskedStore
-  /** What running calls need to continue after a crash. */
+  /** State that lets running calls continue after a crash. */
   readonly resumptions: ResumptionStore
 }
 

@@ -40,7 +40,7 @@ export interface Consent {
 }
 
 /** A call that lacks a consent. Only the events of its run record it (rule 20). */
-export interface AskedConsent extends NamedCall {
+export interface ConsentRequest extends NamedCall {
   /** The run that reports the request; created if it does not exist. */
   readonly scope: RunScope
   readonly challenge: string
@@ -72,7 +72,7 @@ export function openChallenges({ exclusive, read }: StoreContext) {
     ),
     /** Ends the open challenge for this need, if any, because its token has arrived or was refused (OTC-78). */
     async endChallenge(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number) {
-      // Reads before it writes, because most calls that bring a token were never challenged.
+      // Reads before it writes, because most calls with a token were never challenged.
       const key = challengeKey(need)
       if ((await isOpen(key)) !== undefined) await end(key, as, atMs)
     },
@@ -125,7 +125,7 @@ function challengeFromRow(row: Row): ChallengeRecord {
   }
 }
 
-/** Consents under way. Any process can continue a consent. */
+/** Consents between redirect and return. Any process can continue a consent. */
 export function openConsents(context: StoreContext) {
   const { exclusive, read, keys } = context
   const checkKey = read((tenant: string) => checkVaultKey(keys, tenant))
@@ -189,12 +189,12 @@ function openConsentRuns({ exclusive, read }: StoreContext) {
       const key = challengeKey(need)
       return (await waiting(key)) === undefined ? [] : await resolve(key, end)
     },
-    /** Ends consents that were not given in time; returns the runs of their calls. */
+    /** Ends requests for consent that were not answered in time; returns the runs of their calls. */
     expire: async (nowMs: number) => ((await firstExpired(nowMs)) === undefined ? [] : await expire(nowMs)),
   }
 }
 
-function* askInRun(group: CommitGroup, asked: AskedConsent): Steps<boolean> {
+function* askInRun(group: CommitGroup, asked: ConsentRequest): Steps<boolean> {
   const { tenant, record, principal, scope, challenge, need, expiresAtMs, atMs } = asked
   if ((yield* isRecorded(scope.run, record)) || !(yield* openRun(scope, atMs))) return false
   const { provider } = need
@@ -202,7 +202,7 @@ function* askInRun(group: CommitGroup, asked: AskedConsent): Steps<boolean> {
   if ((yield* write('insertConsentRun', ...row)) === 0) return true
   const caller = group.addCaller(boundText(record, callerToText(asked)))
   const positions = []
-  for (const fact of askedConsentFacts(asked, NO_LABEL))
+  for (const fact of consentRequestFacts(asked, NO_LABEL))
     positions.push(yield* appendFact(scope.run, { fact, caller, atMs }))
   const event = { type: 'challenge.asked', at: atMs, challenge, tenant, principal, provider } as const
   group.append({ ...event, ...positions[0] })
@@ -233,7 +233,7 @@ function* endInRuns(rows: readonly Row[], { atMs, ...end }: ConsentEnd): Steps<r
 }
 
 /** Run facts for a call that lacks a consent: the refused renewal, the request, and the wait (OWP-64, OWP-78). */
-function askedConsentFacts(asked: AskedConsent, call: CallLabel): readonly RunFact[] {
+function consentRequestFacts(asked: ConsentRequest, call: CallLabel): readonly RunFact[] {
   const { record, challenge, need, url, hasExpired, expiresAtMs, atMs } = asked
   const { provider, scopes } = need
   const timeoutMs = Math.max(0, expiresAtMs - atMs)

@@ -157,7 +157,7 @@ interface CopyMark {
   /** Digest of the source's contents when the copy started. */
   readonly origin: string
   readonly done: readonly string[]
-  /** Key of the last copied row in the table under way. */
+  /** Key of the last copied row in the table in progress. */
   readonly after: readonly SqlValue[] | null
   readonly rows: number
 }
@@ -210,7 +210,7 @@ async function readMark(target: StoreTables): Promise<CopyMark | undefined> {
 const PAGE_ROWS = 1_000
 const PAGE_BYTES = 4 * 1024 * 1024
 
-/** A copy under way. Each page is committed together with the new progress. */
+/** A copy in progress. Each page is committed together with the new progress. */
 class RunningCopy {
   readonly #source: StoreTables
   readonly #target: StoreTables

@@ -31,7 +31,7 @@ function replica(): { readonly store: Store; readonly pins: Pins } {
 const served = async (pins: Pins) => (await pins.accepted('files')).map(({ offered }) => offered.description)
 
 describe('pins of two processes on one file', () => {
-  it('rule 32: the first pin wins, and both serve it', async () => {
+  it('rule 32: the first pin wins, and both processes serve it', async () => {
     const [left, right] = [replica(), replica()]
     const offers = ['Left.', 'Right.'].map((description) =>
       sampleDiscovery([sampleOffer('a', { description })]),
@@ -46,7 +46,7 @@ describe('pins of two processes on one file', () => {
     expect(await served(left.pins)).toEqual(await served(right.pins))
   })
 
-  it('a decision in one is seen by the other, by epoch and by what it serves, and outlives both', async () => {
+  it('both processes see a decision by one of them, by the epoch and by the served definition, and it survives a restart', async () => {
     const [left, right] = [replica(), replica()]
     await left.pins.observe(sampleSource(), sampleDiscovery([sampleOffer('a')]))
     expect(await served(right.pins)).toEqual(['Does a.'])
@@ -58,7 +58,7 @@ describe('pins of two processes on one file', () => {
     expect(await served(replica().pins)).toEqual(['New.'])
   })
 
-  it('keeps definitions that did not change as the objects they were, whoever decides', async () => {
+  it('reuse the objects of unchanged definitions, whichever process decides', async () => {
     const [left, right] = [replica(), replica()]
     await left.pins.observe(sampleSource(), sampleDiscovery([sampleOffer('a'), sampleOffer('b')]))
     const first = await left.pins.accepted('files')

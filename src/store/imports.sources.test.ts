@@ -11,7 +11,7 @@ const SOURCE = {
 }
 
 describe('stored sources in SQLite', () => {
-  it('rule 14: no option is in the bytes of the database, and all are there after a restart', async () => {
+  it('rule 14: the database contains no option in plain text, and all options are there after a restart', async () => {
     const folder = openStoreFolder(Date.now)
     const store = folder.open()
     await store.sources.put(SOURCE)
@@ -28,7 +28,7 @@ describe('stored sources in SQLite', () => {
   it.each([
     ['changed options', "UPDATE sources SET options = CAST(x'ff' || substr(options, 2) AS BLOB)"],
     ['options moved to another source', "UPDATE sources SET key = 'Other'"],
-  ])('rule 14: %s are an error for the operator, and can be removed', async (_title, sql) => {
+  ])('rule 14: %s are an error for the operator, and the source can be removed', async (_title, sql) => {
     const folder = openStoreFolder(Date.now)
     const store = folder.open()
     await store.sources.put(SOURCE)

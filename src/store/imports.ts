@@ -34,7 +34,7 @@ export interface NewSource extends StoredSource {
 }
 
 /** A probe of a possible source. It may start a program. */
-interface SourceLook extends Attribution {
+interface SourceProbe extends Attribution {
   /** The address, file or program, without possible secrets. */
   readonly target: string
 }
@@ -105,7 +105,7 @@ export function openSources({ exclusive, read, keys }: StoreContext) {
     put: exclusive(order, putSource),
     remove: exclusive(order, removeSource),
     /** Journals a probe before it starts. */
-    recordProbe: exclusive(({ target }: SourceLook) => `look ${target}`, recordProbe),
+    recordProbe: exclusive(({ target }: SourceProbe) => `probe ${target}`, recordProbe),
     /** Raised by every change in any process; 0 before the first source is added. */
     epoch: read(() => readEpoch(SOURCE_EPOCH)),
   }
@@ -155,7 +155,7 @@ function* removeSource(
 }
 
 // biome-ignore lint/correctness/useYield: the journal alone is written
-function* recordProbe(group: CommitGroup, { target, by, atMs }: SourceLook): Steps<void> {
+function* recordProbe(group: CommitGroup, { target, by, atMs }: SourceProbe): Steps<void> {
   group.append({ type: 'source.probed', at: atMs, target, by })
 }
 

@@ -52,7 +52,7 @@ describe('SqliteKeys', () => {
     expect((await first.verify()).ok).toBe(true)
   })
 
-  it('rule 3: of many processes that make one principal at once, one does', async () => {
+  it('rule 3: if many processes create the same principal at once, one succeeds', async () => {
     const stores = [open(), open(), open()]
     const results = await Promise.all(
       stores.map((store, index) => store.keys.createKey({ ...KEY, keyId: `key-${index}` })),
@@ -60,7 +60,7 @@ describe('SqliteKeys', () => {
     expect(results.toSorted()).toEqual(['created', 'exists', 'exists'])
   })
 
-  it('keys survive a restart; a damaged allow-list is an error and never "every tool"', async () => {
+  it('keys survive a restart; a damaged allow-list is an error and never means every tool', async () => {
     await open().keys.createKey({ ...KEY, tools: ['openwop:Mail.Send'] })
     await opened.pop()?.close()
     expect((await open().keys.findKey('key-1'))?.tools).toEqual(['openwop:Mail.Send'])

@@ -27,8 +27,8 @@ export function openBudgets({ exclusive, read }: StoreContext) {
   return {
     /** Takes as much of `wanted` as `limit` allows, separately for each unit; returns the amounts taken. */
     lease: exclusive(() => '', leaseBudget),
-    /** Gives unspent amounts back. If it is unknown whether this succeeded, it must not be repeated, or amounts could count twice. */
-    giveBack: exclusive(
+    /** Returns unspent amounts. If it is unknown whether this succeeded, it must not be repeated, or amounts could count twice. */
+    returnUnspent: exclusive(
       () => '',
       (_group: CommitGroup, window: BudgetWindow, unspent: Spending) =>
         addToBudget(
@@ -109,8 +109,8 @@ export type BudgetStore = ReturnType<typeof openBudgets>
 
 /** There is one row per bucket, with the time when it is full again. Keys are digests, because they name principals. */
 export function openRates({ lane, keys }: StoreContext) {
-  const itself = (bucket: string) => bucket
-  const take = lane(itself, itself, takeTokens)
+  const identity = (bucket: string) => bucket
+  const take = lane(identity, identity, takeTokens)
   return {
     /**
      * Takes up to `wanted` tokens, which must not exceed the bucket's capacity. A bucket without a row is full. `waitMs` is the

@@ -31,7 +31,7 @@ import {
 } from '#kernel/store/rows'
 import {
   type CallFilter,
-  type CallGlance,
+  type CallSummary,
   type TallyQuery,
   toolCondition,
   toolValues,
@@ -61,7 +61,7 @@ export interface UsageQuery extends Pick<CallFilter, 'tenant' | 'tool' | 'sinceM
 
 /** The number of calls that are equal in all other members. */
 export interface UsageRow extends Pick<CallRecord, 'tenant' | 'principal' | 'tool' | 'state'> {
-  /** Run time; `undefined` for calls that have not ended, did not run or were settled by a person. */
+  /** Run time; `undefined` for calls that have not ended, did not run or were settled by an operator. */
   readonly tookMs: number | undefined
   /** Whether the call was cancelled while it waited for approval. */
   readonly isWithdrawn: boolean
@@ -71,7 +71,7 @@ export interface UsageRow extends Pick<CallRecord, 'tenant' | 'principal' | 'too
 }
 
 /** An operator's access to the input of a call. */
-export interface CallLook extends Attribution {
+export interface InputAccess extends Attribution {
   readonly record: string
 }
 
@@ -79,7 +79,7 @@ export interface CallLook extends Attribution {
 export type CallInput = { readonly json: string } | 'gone' | 'unreadable' | 'not_found'
 
 export function openOperatorViews({ exclusive, read, snapshot, sealed, keys }: StoreContext) {
-  const recordCallView = exclusive(({ record }: CallLook) => record, noteShown)
+  const recordAccess = exclusive(({ record }: InputAccess) => record, journalAccess)
   const readInput = snapshot((record: string) => inputOf(sealed, record))
   return {
     /** Newest first. A page scans a limited number of calls, so that a filter with few matches does not delay other requests. */
@@ -91,7 +91,7 @@ export function openOperatorViews({ exclusive, read, snapshot, sealed, keys }: S
     /** Scans a limited number of calls, like `list`. */
     tally: snapshot(tallyCalls),
     /** Returns the given calls that exist, in no particular order. */
-    glance: snapshot(glanceAt),
+    summaries: snapshot(findSummaries),
     /** Commits that the call's record and its run refer to, oldest first, each with its events about the call. */
     journalOf: snapshot((record: string) => journalOf(keys, record)),
     /** Leased amounts of every budget whose window is open, for one tenant or all tenants. */
@@ -99,11 +99,11 @@ export function openOperatorViews({ exclusive, read, snapshot, sealed, keys }: S
     /** Calls made by a workflow's call, in order. */
     stepsOf: snapshot((record: string, limit: number) => stepsOf(sealed, record, limit)),
     /** The access is journaled before the input is returned. */
-    async readInput(look: CallLook): Promise<CallInput> {
+    async readInput(access: InputAccess): Promise<CallInput> {
       // Reads before it writes, so that a request for a missing call does not start a writer.
-      const found = await readInput(look.record)
+      const found = await readInput(access.record)
       if (typeof found === 'string') return found
-      return (await recordCallView(look)) ? found : 'not_found'
+      return (await recordAccess(access)) ? found : 'not_found'
     },
   }
 }
@@ -153,10 +153,10 @@ function* tallyCalls(query: TallyQuery): Steps<TallyPage> {
   return { rows, ...rest }
 }
 
-function* glanceAt(records: readonly string[]): Steps<readonly CallGlance[]> {
-  const found: CallGlance[] = []
+function* findSummaries(records: readonly string[]): Steps<readonly CallSummary[]> {
+  const found: CallSummary[] = []
   for (const list of listsOf(records)) {
-    for (const row of yield* all('glanceAtCalls', ...list))
+    for (const row of yield* all('callSummaries', ...list))
       found.push({
         ...subjectFromRow(row),
         tier: word(row, 'tier', TIERS),
@@ -284,7 +284,7 @@ function* stepsOf(sealed: SealedText, record: string, limit: number): Steps<read
 }
 
 /** Journals the access; `false` if the call no longer exists. */
-function* noteShown(group: CommitGroup, { record, by, atMs }: CallLook): Steps<boolean> {
+function* journalAccess(group: CommitGroup, { record, by, atMs }: InputAccess): Steps<boolean> {
   const row = yield* get('findCall', record)
   if (row === undefined) return false
   group.append(attemptEvent('call.shown', subjectFromRow(row), atMs, { by }))
@@ -328,7 +328,7 @@ const queries = {
   listRunningCalls: `${CALLS} WHERE c.state = 'running' AND +c.no < ? AND ${MATCHES} ORDER BY +c.no DESC LIMIT ?`,
   tallyCalls: `SELECT c.state, ${BUCKET}, count(*) AS calls FROM calls c
     WHERE c.no < ? AND c.no >= ? AND ${STATES} AND ${MATCHES} GROUP BY 1, 2`,
-  glanceAtCalls: `SELECT record, tenant, principal, tool, tier, state, attempt, created_at, finished_at, ran_ms, parent FROM calls
+  callSummaries: `SELECT record, tenant, principal, tool, tier, state, attempt, created_at, finished_at, ran_ms, parent FROM calls
     WHERE record IN (${LIST})`,
   groupsById: `SELECT g.n, g.at, g.events, g.link, w.id AS writer_id FROM commit_groups g JOIN writers w ON w.no = g.writer
     WHERE g.id IN (${LIST})`,

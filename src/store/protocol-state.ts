@@ -8,7 +8,7 @@ import { mapped } from './steps.ts'
 import { checkVaultKey, dataKeyOf, openSealed, sealUnder, vaultKeyOf } from './vault.ts'
 
 /**
- * Protocol state across requests: answers by idempotency key (openwop), and sessions of MCP clients with their requests under way
+ * Protocol state across requests: answers by idempotency key (openwop), and sessions of MCP clients with their requests in progress
  * and the questions to them, so that any process can serve the next request.
  * Text from callers is sealed or stored as a keyed digest (rule 15).
  */
@@ -41,7 +41,7 @@ export type BegunRequest =
   | { readonly kind: 'begun' }
   | { readonly kind: 'answered'; readonly reply: KeptReply }
   /** A process is answering the request, or died before it did. */
-  | { readonly kind: 'under_way'; readonly writer: string }
+  | { readonly kind: 'in_progress'; readonly writer: string }
   /** The key was already used for a different request. */
   | { readonly kind: 'mismatch' }
 
@@ -56,7 +56,7 @@ export interface CallerSession {
   readonly touchedAtMs: number
 }
 
-/** A request under way; its id is unique only in its session. */
+/** A request in progress; its id is unique only in its session. */
 export interface CallerRequest {
   readonly tenant: string
   readonly session: string
@@ -85,8 +85,8 @@ export const CALLER_SESSION_IDLE_MS = 7 * 86_400_000
 /** Longer than any call runs. */
 const CALLER_REQUEST_KEPT_MS = 86_400_000
 
-/** How many sessions a principal may have, and when an idle one may be replaced. */
-interface SessionRoom {
+/** The maximum number of sessions of a principal, and when an idle session may be replaced. */
+interface SessionLimit {
   readonly max: number
   readonly idleBeforeMs: number
 }
@@ -128,7 +128,7 @@ function* beginRequest(_group: CommitGroup, request: NewRequest, writer: string)
   if (row !== undefined && text(row, 'asked') !== asked) return { kind: 'mismatch' }
   if (row !== undefined && row.reply !== null) return { kind: 'answered', sealed: bytes(row, 'reply') }
   const holder = row === undefined ? undefined : text(row, 'writer')
-  if (holder !== undefined && holder !== insteadOf) return { kind: 'under_way', writer: holder }
+  if (holder !== undefined && holder !== insteadOf) return { kind: 'in_progress', writer: holder }
   yield* write('beginRequest', tenant, id, asked, writer, expiresAtMs)
   return { kind: 'begun' }
 }
@@ -168,7 +168,7 @@ export function openProtocolSessions({ exclusive, read, keys }: StoreContext) {
     [tenant, session, keys.digest(requestId)] as const
   return {
     /**
-     * If the principal has `room.max` sessions, replaces the one idle longest if it was last used before `room.idleBeforeMs`;
+     * If the principal has `limit.max` sessions, replaces the one idle longest if it was last used before `limit.idleBeforeMs`;
      * otherwise returns `false`.
      */
     openSession: exclusive(none, openCallerSession),
@@ -177,8 +177,8 @@ export function openProtocolSessions({ exclusive, read, keys }: StoreContext) {
       write('touchCallerSession', atMs, tenant, id),
     ),
     /** Replaces what the client and the server agreed on. */
-    agreeAnew: exclusive(none, (_group: CommitGroup, tenant: string, id: string, agreed: JsonObject) =>
-      write('agreeAnew', JSON.stringify(agreed), tenant, id),
+    setAgreed: exclusive(none, (_group: CommitGroup, tenant: string, id: string, agreed: JsonObject) =>
+      write('setAgreed', JSON.stringify(agreed), tenant, id),
     ),
     /** `false` if the session does not exist. */
     endSession: exclusive(none, (_group: CommitGroup, tenant: string, id: string) =>
@@ -230,14 +230,21 @@ export function openProtocolSessions({ exclusive, read, keys }: StoreContext) {
 
 export type ProtocolSessionStore = ReturnType<typeof openProtocolSessions>
 
-function* openCallerSession(_group: CommitGroup, session: CallerSession, room?: SessionRoom): Steps<boolean> {
+function* openCallerSession(
+  _group: CommitGroup,
+  session: CallerSession,
+  limit?: SessionLimit,
+): Steps<boolean> {
   const { tenant, id, principal, agreed, touchedAtMs } = session
-  if (room !== undefined && !(yield* makeRoom(session, room))) return false
+  if (limit !== undefined && !(yield* makeSpace(session, limit))) return false
   yield* write('openCallerSession', tenant, id, principal, JSON.stringify(agreed), touchedAtMs)
   return true
 }
 
-function* makeRoom({ tenant, principal }: CallerSession, { max, idleBeforeMs }: SessionRoom): Steps<boolean> {
+function* makeSpace(
+  { tenant, principal }: CallerSession,
+  { max, idleBeforeMs }: SessionLimit,
+): Steps<boolean> {
   const own = yield* all('callerSessionsOf', tenant, principal)
   const [oldest] = own
   if (own.length < max || oldest === undefined) return true
@@ -331,7 +338,7 @@ const queries = {
   callerSessionsOf:
     'SELECT id, touched_at FROM caller_sessions WHERE tenant = ? AND principal = ? ORDER BY touched_at',
   touchCallerSession: 'UPDATE caller_sessions SET touched_at = ? WHERE tenant = ? AND id = ?',
-  agreeAnew: 'UPDATE caller_sessions SET agreed = ? WHERE tenant = ? AND id = ?',
+  setAgreed: 'UPDATE caller_sessions SET agreed = ? WHERE tenant = ? AND id = ?',
   endCallerSession: 'DELETE FROM caller_sessions WHERE tenant = ? AND id = ?',
   deleteCallerSessions: 'DELETE FROM caller_sessions WHERE touched_at < ?',
   beginCallerRequest: `INSERT INTO caller_requests (tenant, session, request, began_at) VALUES (?, ?, ?, ?)

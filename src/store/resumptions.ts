@@ -8,8 +8,8 @@ import { bytes, integer, text } from '#kernel/store/rows'
 import { mapped } from './steps.ts'
 
 /**
- * What running calls need to continue after a crash, for example the id of a task that another server works on (rule 8). The call
- * ladder reads it before the next attempt; a row lives as long as the call may be continued.
+ * State that lets calls continue after a crash, for example the id of a task on an upstream server (rule 8). The tool of a
+ * call writes and reads it through `ctx.resumption`; a row is kept as long as the call may be continued.
  * Invariant: a row and the permission to run again are one change, so that an attempt that may run again finds its row.
  */
 

@@ -39,7 +39,7 @@ export interface KeyStatus {
   /** The generation that new data is sealed under. */
   readonly generation: number
   readonly hasOldKey: boolean
-  /** `none`: no change is under way. `not begun`: the store still uses the old key. */
+  /** `none`: no change is in progress. `not begun`: the store still uses the old key. */
   readonly step: 'none' | 'not begun' | 'announced' | 'sealing'
   /** Rows under earlier keys that will be sealed again. */
   readonly due: number
@@ -72,11 +72,11 @@ export type KeyChangeEnd =
   | { readonly kind: 'nothing' }
   /** These writers were started without the new key; nothing was changed. */
   | { readonly kind: 'lacking'; readonly writers: readonly LaggingWriter[] }
-  /** These writers have not followed in time; finished steps stay done. */
+  /** These writers did not load the new keys in time; finished steps stay done. */
   | { readonly kind: 'waiting'; readonly writers: readonly LaggingWriter[] }
 
 export function openKeyChange({ keys, exclusive, read, engine, chain, definition }: StoreContext) {
-  const look = read(() => keys.load())
+  const loadKeys = read(() => keys.load())
   const ownRow = read(() => get('writerKeysOf', chain.no))
   const unended = read(() => all('unendedWriters'))
   const newestRow = read(() => get('newestGeneration'))
@@ -92,7 +92,7 @@ export function openKeyChange({ keys, exclusive, read, engine, chain, definition
   const retire = exclusive(() => '', retireEarlier)
 
   const follow = async (): Promise<void> => {
-    await look()
+    await loadKeys()
     const row = chain.isStarted ? await ownRow() : undefined
     if (row === undefined) return
     const [knows, uses] = [keys.newest.no, keys.current.no]

@@ -6,7 +6,7 @@ import { RowGuard, rowMac } from '#kernel/store/row-mac'
 import { DEFINITION } from './collet-store.ts'
 import { API_KEYS } from './keys.ts'
 
-/** Queries on guarded tables whose rows are not checked when read, each with the reason. */
+/** Queries on guarded tables whose rows are not checked when they are read, each with the reason. */
 const UNCHECKED: Readonly<Record<string, string>> = {
   'approvals row': 'reads a row that was just written, to seal it',
   'approval_decisions row': 'reads a row that was just written, to seal it',
@@ -35,43 +35,46 @@ const READS = Object.entries(DEFINITION.queries).flatMap(([name, text]) => {
   return table === undefined ? [] : [{ name, table }]
 })
 
-describe('reads of rows that decide', () => {
+describe('reads of guarded rows', () => {
   const keys = KeyRing.fresh({ current: randomBytes(32) })
   const FOREIGN = { id: 'x', mac: null }
   const refused = (name: string): boolean => {
     const found: string[] = []
-    const ask = all(name)
-    ask.answer = [FOREIGN]
-    new RowGuard(keys, guarded, (row) => found.push(row)).check(ask)
-    return ask.answer.length === 0 && found.length === 1
+    const request = all(name)
+    request.answer = [FOREIGN]
+    new RowGuard(keys, guarded, (row) => found.push(row)).check(request)
+    return request.answer.length === 0 && found.length === 1
   }
 
-  it('are all known here', () => {
+  it('are all listed here', () => {
     expect(READS.length).toBeGreaterThan(20)
     expect(Object.keys(UNCHECKED).filter((name) => READS.every((read) => read.name !== name))).toEqual([])
   })
 
   it.each(READS.filter(({ name }) => !(name in UNCHECKED)))(
-    '$name leaves out a row of $table without our MAC, and fails where it is the only one asked for',
+    '$name leaves out a row of $table without a valid MAC in a list, and fails if it is the only row',
     ({ name, table }) => {
       expect(refused(name)).toBe(true)
-      const ask = get(name)
-      ask.answer = FOREIGN
-      expect(() => new RowGuard(keys, guarded).check(ask)).toThrow(`${table} `)
+      const request = get(name)
+      request.answer = FOREIGN
+      expect(() => new RowGuard(keys, guarded).check(request)).toThrow(`${table} `)
     },
   )
 
-  it.each(READS.filter(({ name }) => name in UNCHECKED))('$name: there is a reason', ({ name }) => {
-    expect(refused(name)).toBe(false)
-  })
+  it.each(READS.filter(({ name }) => name in UNCHECKED))(
+    '$name is unchecked for a stated reason',
+    ({ name }) => {
+      expect(refused(name)).toBe(false)
+    },
+  )
 
-  it('let through what carries the MAC of its own table, and nothing with that of another', () => {
+  it('accept a MAC of the same table, and refuse a MAC of another table', () => {
     const row = { id: 'key-1', tenant: 'acme', name: 'agent' }
     const check = (mac: string): number => {
-      const ask = all('keysOf')
-      ask.answer = [{ ...row, mac }]
-      new RowGuard(keys, guarded).check(ask)
-      return ask.answer.length
+      const request = all('keysOf')
+      request.answer = [{ ...row, mac }]
+      new RowGuard(keys, guarded).check(request)
+      return request.answer.length
     }
     expect(check(rowMac(keys.current, API_KEYS, row))).toBe(1)
     expect(check(rowMac(keys.current, { ...API_KEYS, table: 'key_owners' }, row))).toBe(0)

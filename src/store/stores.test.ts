@@ -16,7 +16,7 @@ const open = (mode: 'server' | 'operator') =>
   openStore(`sqlite:${join(dataFolder, 'collet.db')}`, { dataFolder, masterKey: undefined, mode })
 
 describe('the data folder', () => {
-  it('is kept out of git, unless it is a folder that holds other things', async () => {
+  it('is kept out of git, unless it is a folder with other files', async () => {
     await (await open('server')).close()
     expect(existsSync(join(dataFolder, '.gitignore'))).toBe(false)
     const own = join(dataFolder, '.collet')
@@ -31,7 +31,7 @@ describe('the data folder', () => {
 })
 
 describe('the key file', () => {
-  it('rule 14: is made with the first database, also when its file is there and empty', async () => {
+  it('rule 14: is created with the first database, even if the database file exists and is empty', async () => {
     writeFileSync(join(dataFolder, 'collet.db'), '')
     await (await open('server')).close()
     const key = readFileSync(join(dataFolder, 'key'), 'utf8')
@@ -40,7 +40,7 @@ describe('the key file', () => {
   })
 
   it.each(['server', 'operator'] as const)(
-    'rule 14: a lost one is named to a %s and never replaced, because a new one fits nothing stored',
+    'rule 14: if it is lost, a %s reports that and never replaces it, because a new key could open nothing',
     async (mode) => {
       await (await open('server')).close()
       rmSync(join(dataFolder, 'key'))

@@ -6,9 +6,9 @@ import { bytes, integer, optionalBytes, text } from '#kernel/store/rows'
 import { mapped } from './steps.ts'
 
 /**
- * Tasks of MCP clients: calls that a client asks about later, by their call id. A row holds the request, so that any process can
- * continue the call, and the end of a call that was never recorded. The call itself is in the tables of calls.
- * Requests are text of callers, and so sealed (rule 15). A row belongs to one principal.
+ * Tasks of MCP clients: calls whose state and result a client fetches later, by call id. A row contains the request, so that any
+ * process can continue the call, and the outcome of a call that ended without a record. The call itself is in the tables of calls.
+ * Requests contain callers' texts, so they are sealed (rule 15). A row belongs to one principal.
  */
 
 const { get, all, write } = statements<keyof typeof queries>()
@@ -32,7 +32,7 @@ export interface TaskRecord extends TaskAddress {
   readonly refusal: JsonObject | undefined
 }
 
-/** How a task ended; `refusal` if no call has recorded it. */
+/** The end of a task; `refusal` is its outcome if the call was not recorded. */
 interface TaskEnd {
   readonly refusal?: JsonObject | undefined
   readonly atMs: number
@@ -44,7 +44,7 @@ export function openTasks({ exclusive, read, keys }: StoreContext) {
   const order = (address: TaskAddress) => `tasks ${keys.digest(address.callId)}`
   const found = (row: Row | undefined) => (row === undefined ? undefined : recordOf(keys, row))
   return {
-    /** A second task of one call is the first one. */
+    /** Does nothing if the call already has a task. */
     begin: exclusive(order, function* (group: CommitGroup, task: NewTask): Steps<void> {
       const [tenant, principal, call] = namesOf(task)
       const request = sealText(group.keys, { callId: task.callId, request: task.request }, [
@@ -66,7 +66,7 @@ export function openTasks({ exclusive, read, keys }: StoreContext) {
       const rows = yield* all('listTasks', tenant, principal, position, limit)
       return rows.map((row) => recordOf(keys, row))
     }),
-    /** Retention counts from here. The first end of a call that has no record is kept. */
+    /** Retention counts from the first end. A later end does not change it. */
     end: exclusive(
       order,
       function* (group: CommitGroup, address: TaskAddress, { refusal, atMs }: TaskEnd): Steps<void> {
@@ -105,7 +105,7 @@ function openText(keys: KeyRing, sealed: Uint8Array, context: readonly string[])
   return isJsonObject(value) ? value : {}
 }
 
-/** Binds a sealed text to its row: it cannot be moved to another one. */
+/** Binds a sealed text to its row, so that it cannot be moved to another row. */
 function contextOf(names: readonly string[]): string {
   return JSON.stringify(['task', ...names])
 }
@@ -165,7 +165,7 @@ CREATE INDEX tasks_created ON tasks (created_at);
 CREATE INDEX tasks_finished ON tasks (finished_at);
 `
 
-/** A request is kept as long as the result of its call; that of a call without an end as long as the journal. */
+/** A finished task is kept as long as results; an unfinished one as long as the journal. */
 export const taskModule: StoreModule = {
   name: 'tasks',
   ...{ tables, queries, resealing },

@@ -19,7 +19,7 @@ const ENTRY = {
 } as const
 
 describe('the vault in SQLite', () => {
-  it('OWP-75, rule 14: no value is in the bytes of the database, also after a rotation', async () => {
+  it('OWP-75, rule 14: the file contains no value in plain text, even after a rotation', async () => {
     const folder = openStoreFolder(Date.now)
     const store = folder.open()
     await store.vault.put(ENTRY)
@@ -64,7 +64,7 @@ describe('the vault in SQLite', () => {
     folder.tamper(sql)
     const again = folder.open()
     expect(() => again.vault.find(ENTRY)).toThrow(expect.objectContaining({ code: 'unreadable' }))
-    // What cannot be read can still be listed and removed.
+    // Unreadable entries can still be listed and removed.
     expect((await again.vault.list({ limit: 10 })).length).toBeGreaterThan(0)
     await again.close()
   })
@@ -81,7 +81,7 @@ describe('the vault in SQLite', () => {
     await cli.close()
   })
 
-  it('each tenant has a data key of its own, and a rotation leaves one of each', async () => {
+  it('each tenant has its own data key, and a rotation leaves one key for each', async () => {
     const folder = openStoreFolder(Date.now)
     const store = folder.open()
     await store.vault.put(ENTRY)

@@ -149,7 +149,7 @@ function* removeCredential(
   return true
 }
 
-/** Uses one transaction, so that readers see matching keys and values. Consents under way must start again. */
+/** Uses one transaction, so that readers see matching keys and values. Consents in progress must start again. */
 function* rotateKeys(
   group: CommitGroup,
   by: string,

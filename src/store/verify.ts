@@ -35,7 +35,7 @@ interface BadRow {
 interface VerificationWatch {
   /** Aborts the verification, which then rejects with the reason. */
   readonly signal: AbortSignal
-  /** Called now and then with the number of groups checked so far. */
+  /** Called from time to time with the number of groups checked so far. */
   onGroups(checked: number): void
 }
 
@@ -117,7 +117,7 @@ function* verifyRows(
 ): Steps<Pick<JournalVerification, 'rows' | 'badRows'>> {
   const badRows: BadRow[] = (yield* foreignTriggers()).map((name) => ({
     row: `trigger ${name}`,
-    reason: 'was added by someone without the key',
+    reason: 'was not created by Collet',
   }))
   let rows = 0
   for (const table of guard.tables) {

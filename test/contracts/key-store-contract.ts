@@ -82,7 +82,7 @@ export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
   }),
   it('a returned amount can be leased again', async ({ budgets }) => {
     await budgets.lease(WINDOW, LIMIT, LIMIT, 1_000)
-    await budgets.giveBack(WINDOW, spending(2, 700, 0))
+    await budgets.returnUnspent(WINDOW, spending(2, 700, 0))
     assert.deepEqual(await budgets.lease(WINDOW, LIMIT, LIMIT, 1_000), spending(2, 700, 0))
   }),
   it('tenants, principals, whole tenants, lengths and windows each have their own', async ({ budgets }) => {

@@ -119,7 +119,7 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await spend(store, 1)
     const [first] = await take(store, 2_000)
     assert.deepEqual(first?.subject, { kind: 'budget.80', window: WINDOW, unit: 'calls', used: 8, limit: 10 })
-    await store.budgets.giveBack(WINDOW, { calls: 3, milliseconds: 0, cost: 0 })
+    await store.budgets.returnUnspent(WINDOW, { calls: 3, milliseconds: 0, cost: 0 })
     await Promise.all(Array.from({ length: 20 }, () => spend(store, 1)))
     assert.deepEqual(
       (await take(store, 2_000)).map(({ subject }) => subject.kind),

@@ -66,7 +66,7 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       [{ states: ['parked'] }, []],
       [{ states: ['ambiguous'], tool: 'Crm.Find' }, []],
     ]
-    const all = await store.glance(['a1', 'a2', 'b1', 'b2', 'c1', 'nobody'])
+    const all = await store.summaries(['a1', 'a2', 'b1', 'b2', 'c1', 'nobody'])
     for (const [filter, records] of expected) {
       const { calls, next } = await store.list({ ...filter, limit: 10 })
       const found = calls.map((call) => call.record)

@@ -33,7 +33,7 @@ export const REQUEST_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       Array.from({ length: 5 }, async () => await requests.begin(KEYED_REQUEST)),
     )
     assert.equal(begun.filter(({ kind }) => kind === 'begun').length, 1)
-    assert.deepEqual(await requests.begin(KEYED_REQUEST), { kind: 'under_way', writer })
+    assert.deepEqual(await requests.begin(KEYED_REQUEST), { kind: 'in_progress', writer })
   }),
   it('OWP-92: an answer is replayed unchanged, only to the same request of the same tenant', async ({
     requests,
@@ -75,7 +75,7 @@ export const REQUEST_STORE_CONTRACT: readonly ContractCase<Store>[] = [
   }),
   it('OWP-92: a request is taken over only from the writer that has it', async ({ requests, writer }) => {
     await requests.begin(KEYED_REQUEST)
-    assert.equal((await requests.begin({ ...KEYED_REQUEST, insteadOf: 'another' })).kind, 'under_way')
+    assert.equal((await requests.begin({ ...KEYED_REQUEST, insteadOf: 'another' })).kind, 'in_progress')
     assert.equal((await requests.begin({ ...KEYED_REQUEST, insteadOf: writer })).kind, 'begun')
     await requests.answer(KEYED_REQUEST, REPLY, 90_000)
     assert.equal((await requests.begin({ ...KEYED_REQUEST, insteadOf: writer })).kind, 'answered')

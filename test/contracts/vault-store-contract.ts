@@ -3,7 +3,7 @@ import { Secret } from '#kernel/base/secret'
 import type { ChallengeNeed } from '#kernel/call/stages'
 import { RUN_IDLE_MS } from '#kernel/run/runs'
 import type { Store } from '#store/collet-store'
-import { type AskedConsent, CONSENT_STAGES, type Consent } from '#store/consents'
+import { CONSENT_STAGES, type Consent, type ConsentRequest } from '#store/consents'
 import type { NewCredential, VaultEntry } from '#store/vault'
 import type { ContractCase } from './contract-case.ts'
 import { gistOfRun, it, POLICY, sampleCall, scopeAt } from './samples.ts'
@@ -23,7 +23,7 @@ const GIVEN = {
   atMs: 2_000,
 } as const
 
-function asked(changes: Partial<AskedConsent> = {}): AskedConsent {
+function asked(changes: Partial<ConsentRequest> = {}): ConsentRequest {
   return {
     tenant: 'default',
     record: 'record-1',

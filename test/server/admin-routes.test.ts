@@ -7,7 +7,7 @@ import type { CallPage, CallRecord, Settlement, SettleResult } from '#kernel/cal
 import { createOperatorAccess } from '#server/admin/access'
 import { createCallRoutes } from '#server/admin/calls'
 import type { CallFilter } from '#store/call-filter'
-import type { CallInput, CallLook, TallyPage } from '#store/operator-views'
+import type { CallInput, InputAccess, TallyPage } from '#store/operator-views'
 import { echoRoutes, startApp, stopApps } from './start-app.ts'
 
 afterEach(stopApps)
@@ -69,7 +69,7 @@ class FakeCalls {
   readonly records = [call('r1', 'acme'), call('r2', 'other')]
   readonly settled: Settlement[] = []
   readonly filters: CallFilter[] = []
-  readonly looks: CallLook[] = []
+  readonly looks: InputAccess[] = []
   result: SettleResult = 'settled'
   readonly approvals = { findFor: () => undefined }
 
@@ -94,7 +94,7 @@ class FakeCalls {
   readRun(): readonly [] {
     return []
   }
-  async readInput(look: CallLook): Promise<CallInput> {
+  async readInput(look: InputAccess): Promise<CallInput> {
     this.looks.push(look)
     return { json: '{"to":"s3cr3t"}' }
   }

@@ -286,7 +286,7 @@ describe('the feed of calls', () => {
         return store.readJournal(...asked)
       },
       journalChains: () => store.journalChains(),
-      glance: (records: readonly string[]) => store.glance(records),
+      summaries: (records: readonly string[]) => store.summaries(records),
     }
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())

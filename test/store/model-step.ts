@@ -64,7 +64,7 @@ export type Step =
     }
   | { readonly do: 'endRun'; readonly run: (typeof RUNS)[number]; readonly tenant: string }
   | { readonly do: 'noteRefusal'; readonly run: (typeof RUNS)[number]; readonly tenant: string }
-  | { readonly do: 'lease' | 'giveBack'; readonly tenant: string; readonly calls: number }
+  | { readonly do: 'lease' | 'returnUnspent'; readonly tenant: string; readonly calls: number }
   | { readonly do: 'readRun'; readonly run: string; readonly after: number; readonly limit: number }
   | { readonly do: 'openChallenge'; readonly need: string; readonly lifetimeMs: number }
   | { readonly do: 'completeChallenge'; readonly need: string }
@@ -165,7 +165,7 @@ const others: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('completeChallenge'), need }) },
   {
     weight: 2,
-    arbitrary: fc.record({ do: fc.constantFrom('lease', 'giveBack'), tenant, calls: fc.nat(5) }),
+    arbitrary: fc.record({ do: fc.constantFrom('lease', 'returnUnspent'), tenant, calls: fc.nat(5) }),
   },
   {
     weight: 1,

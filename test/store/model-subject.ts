@@ -174,8 +174,8 @@ export class Subject {
           spending(8),
           1_000,
         )
-      case 'giveBack': {
-        await store.budgets.giveBack(this.#window(taken.tenant), spending(taken.calls))
+      case 'returnUnspent': {
+        await store.budgets.returnUnspent(this.#window(taken.tenant), spending(taken.calls))
         return await store.budgets.read(this.#window(taken.tenant))
       }
       case 'readRun':

@@ -206,7 +206,7 @@ export type Row = Readonly<Record<string, unknown>>
 export type SqlValue = string | number | null | Uint8Array
 
 /** One statement that a change or a read yields; the engine sets its answer. */
-export type Ask = Get | All | Write
+export type StatementRequest = Get | All | Write
 
 /**
  * A change or a read, one statement at a time: a generator that reads like ordinary code, `const row = yield* get('findCall',
@@ -214,7 +214,7 @@ export type Ask = Get | All | Write
  * must be driven with `yield*`, `drive` or a method of an engine; a bare call does nothing (test/store/steps-driven.test.ts
  * finds such calls).
  */
-export type Steps<Result> = Iterable<Ask, Result, void>
+export type Steps<Result> = Iterable<StatementRequest, Result, void>
 
 const ANY = {
   /** The first row, if there is one. */
@@ -259,7 +259,7 @@ export function answered<Result>(value: Result): Steps<Result> {
 }
 
 /** Runs steps to their end synchronously; `answer` sets the answer of each statement. */
-export function drive<Result>(steps: Steps<Result>, answer: (ask: Ask) => void): Result {
+export function drive<Result>(steps: Steps<Result>, answer: (request: StatementRequest) => void): Result {
   const iterator = steps[Symbol.iterator]()
   let step = iterator.next()
   while (step.done !== true) {

@@ -249,7 +249,7 @@ describe('guarded rows', () => {
     expect(store.keys.findKey('key-2')).toBeUndefined()
     expect(store.verify()).toMatchObject({
       ok: false,
-      badRows: [{ row: 'trigger more', reason: 'was added by someone without the key' }],
+      badRows: [{ row: 'trigger more', reason: 'was not created by Collet' }],
     })
     await store.close()
     expect(open).toThrow('trigger')

@@ -1,6 +1,6 @@
 import { StoreError } from '#kernel/base/errors'
 import { isSameSecret } from '#kernel/base/hash'
-import { type Ask, type Row, type Steps, statements } from './engine.ts'
+import { type Row, type StatementRequest, type Steps, statements } from './engine.ts'
 import type { Generation, KeyRing, ResealableRows } from './key-ring.ts'
 import { generationOfTag, tagOf } from './key-ring.ts'
 import type { GuardedTable } from './module.ts'
@@ -79,16 +79,16 @@ export class RowGuard {
    * Called by the engine with the answers of `checkedReads`. A foreign row is one that was changed without the key. A single
    * foreign row is an error for the operator, never "not found" (rule 14); in a list it is left out and reported.
    */
-  check(ask: Ask): void {
-    if (ask.kind === 'write') return
-    const table = this.checkedReads.get(ask.query)
+  check(request: StatementRequest): void {
+    if (request.kind === 'write') return
+    const table = this.checkedReads.get(request.query)
     if (table === undefined) return
-    if (ask.kind === 'all') {
-      ask.answer = ask.answer.filter((row) => this.isOwn(table, row))
-    } else if (ask.answer !== undefined && !this.isOwn(table, ask.answer)) {
+    if (request.kind === 'all') {
+      request.answer = request.answer.filter((row) => this.isOwn(table, row))
+    } else if (request.answer !== undefined && !this.isOwn(table, request.answer)) {
       throw new StoreError(
         'unreadable',
-        `${nameOfRow(table, ask.answer)} was changed by someone without the key, so it is refused. Run: collet journal verify`,
+        `${nameOfRow(table, request.answer)} was changed by someone without the key, so it is refused. Run: collet journal verify`,
       )
     }
   }

@@ -72,7 +72,7 @@ export class KeyedRequests {
     try {
       const begun = await this.#begin(entry)
       if (begun.kind === 'mismatch') throw mismatch()
-      if (begun.kind === 'under_way') return inFlight()
+      if (begun.kind === 'in_progress') return inFlight()
       if (begun.kind === 'answered') {
         const { reply } = begun
         return { ...reply, headers: { ...reply.headers, [IDEMPOTENT_REPLAY_HEADER]: 'true' } }
@@ -91,7 +91,7 @@ export class KeyedRequests {
     const { store } = this.#parts
     try {
       const begun = await store.requests.begin(entry)
-      if (begun.kind !== 'under_way') return begun
+      if (begun.kind !== 'in_progress') return begun
       // A request of this process that is no longer in progress failed to record its answer.
       const isAbandoned = begun.writer === store.writer || !(await store.isWriterAlive(begun.writer))
       return isAbandoned ? await store.requests.begin({ ...entry, insteadOf: begun.writer }) : begun

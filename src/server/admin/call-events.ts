@@ -15,7 +15,7 @@ import { type OperatorAccess, visibleTenant } from './access.ts'
 import { serveReply } from './admin-route.ts'
 import type { CallFeed, CallReader, ChangedCall } from './call-feed.ts'
 import { type BaseOf, toCallFilter } from './call-filter.ts'
-import { renderGlance } from './calls.ts'
+import { renderSummary } from './calls.ts'
 
 /** Interval of heartbeats on a quiet stream, and of checks of the reader's credential. */
 const CHECK_MS = 2_000
@@ -126,7 +126,7 @@ function textOf(change: ChangedCall): string {
   const known = texts.get(change)
   if (known !== undefined) return known
   const { call, events, code = null, by } = change
-  const rendered: RenderedChange = { ...renderGlance(call), ...defined({ by }), error_code: code, events }
+  const rendered: RenderedChange = { ...renderSummary(call), ...defined({ by }), error_code: code, events }
   const text = JSON.stringify(rendered)
   texts.set(change, text)
   return text

@@ -7,7 +7,7 @@ import type { Clock } from '#kernel/base/clock'
 import { type ErrorCode, fault, type ToolError } from '#kernel/base/errors'
 import type { CallState } from '#kernel/call/call'
 import type { JournalChain, JournalEvent, JournalGroup, JournalPosition } from '#kernel/journal/events'
-import { type CallGlance, type FollowedCalls, matchesButState } from '#store/call-filter'
+import { type CallSummary, type FollowedCalls, matchesButState } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
 
 /** How often the journal is polled. Changes between two polls are sent together, so that many calls cost little more than one. */
@@ -19,7 +19,7 @@ const MAX_MISSED = 2_000
 const MAX_WAITING = 2_000
 
 export interface ChangedCall {
-  readonly call: CallGlance
+  readonly call: CallSummary
   /** Events of the call since the last page. */
   readonly events: readonly CallChange['type'][]
   readonly code: ErrorCode | undefined
@@ -28,7 +28,7 @@ export interface ChangedCall {
 }
 
 interface CallFeedOptions {
-  readonly store: Pick<Store, 'readJournal' | 'journalChains' | 'glance'>
+  readonly store: Pick<Store, 'readJournal' | 'journalChains' | 'summaries'>
   readonly clock: Clock
 }
 
@@ -128,7 +128,7 @@ export class CallFeed {
     const events = groups.flatMap((group) => group.events.filter(isChange).filter(isWanted))
     const byRecord = Map.groupBy(events, ({ record }) => record)
     if (byRecord.size === 0) return []
-    const calls = await this.#options.store.glance([...byRecord.keys()])
+    const calls = await this.#options.store.summaries([...byRecord.keys()])
     const found = new Map(calls.map((call) => [call.record, call]))
     return [...byRecord].flatMap(([record, own]) => {
       const call = found.get(record)
@@ -311,7 +311,7 @@ function statesBefore({ call, events }: ChangedCall): readonly CallState[] {
 }
 
 /** The error code of a failed call, from the journal, because its outcome is sealed. */
-function codeOf({ state }: CallGlance, events: readonly CallChange[]): ErrorCode | undefined {
+function codeOf({ state }: CallSummary, events: readonly CallChange[]): ErrorCode | undefined {
   if (state !== 'failed' && state !== 'released') return undefined
   for (const event of events.toReversed()) {
     if ('code' in event && event.type !== 'call.late') return event.code

@@ -26,7 +26,7 @@ import { ownRunEvents, type RunEvent } from '#kernel/run/events'
 import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { tallyRejections } from '#server/overview/rejected-requests'
-import type { CallGlance, TallyQuery } from '#store/call-filter'
+import type { CallSummary, TallyQuery } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
 import type { CallInput } from '#store/operator-views'
 import { type OperatorAccess, visibleTenant } from './access.ts'
@@ -202,7 +202,7 @@ const SETTLED_AS_FAILED: CallError = {
 }
 
 /** The members of a call that lists and the stream of changes share. */
-export function renderGlance(call: CallGlance): Omit<ChangedCall, 'by' | 'events' | 'error_code'> {
+export function renderSummary(call: CallSummary): Omit<ChangedCall, 'by' | 'events' | 'error_code'> {
   const { record, tenant, principal, tool, state, attempt, createdAtMs, finishedAtMs } = call
   return {
     ...{ record, tenant, principal, tool, safety_tier: call.tier, state, attempt },
@@ -217,7 +217,7 @@ export function renderGlance(call: CallGlance): Omit<ChangedCall, 'by' | 'events
 function renderCall(call: CallRecord): ListedCall {
   const { outcome } = call
   return {
-    ...renderGlance(call),
+    ...renderSummary(call),
     call_id: call.callId,
     run_id: call.runId ?? ownRunId(call.record),
     trace_id: call.traceId,

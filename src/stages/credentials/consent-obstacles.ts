@@ -40,23 +40,23 @@ const EXPLANATIONS = {
     operator: `Add oauth.providers.${provider} to the config.`,
   }),
   no_sign_in: ({ provider }) => ({
-    reason: `People beyond this machine cannot be asked for access to ${provider}, because the server cannot tell who they are.`,
+    reason: `Only a person at the server's own machine can be asked for access to ${provider}, because the server cannot identify other people.`,
     operator: 'Set oauth.signIn in the config.',
   }),
   scopes: ({ provider, scopes }) => ({
-    reason: `The config does not allow every scope that is needed of ${provider} (${scopes.join(', ')}).`,
+    reason: `The config does not allow all the scopes of ${provider} that the tool needs (${scopes.join(', ')}).`,
     operator: `Add them to oauth.providers.${provider}.scopes.`,
   }),
   no_vault: () => ({
     reason: 'Callers without a key have no vault here.',
-    operator: 'Make a key with collet keys create NAME, and let the caller send it.',
+    operator: 'Create a key with collet keys create NAME, and let the caller send it.',
   }),
   unproven_user: ({ principal, userId }) => ({
     reason: `${principal} may not act for ${userId ?? 'the user that the call names'} (scope users:assert).`,
     operator: "Give its key the scope users:assert, or let the caller send the user's own token.",
   }),
   no_user: () => ({
-    reason: 'The tool is called for a user, and the call names none.',
+    reason: 'The tool needs a user id, and the call names none.',
     operator: undefined,
   }),
 } satisfies Record<ConsentObstacle, (asked: RequestedConsent) => Explanation>

@@ -34,15 +34,15 @@ async function reported(principal: Principal, userId: string | undefined, requir
   return reply.outcome.ok ? JSON.parse(reply.outcome.valueJson) : reply.outcome.error.code
 }
 
-/** The rule, written a second time. */
+/** A second, independent implementation of the rule. */
 function proves({ id, scopes, isLocal }: Principal, userId: string): boolean {
   if (isLocal === true) return true
   const isSubject = id.startsWith('jwt:') && id.slice(id.indexOf('#') + 1) === userId
   return isSubject || scopes.some((scope) => scope === 'users:assert' || scope === '*')
 }
 
-describe('the user a call is for (T-27)', () => {
-  it('is the subject of the own token unless one is named; ctx.userId has only a proven one, ctx.claimedUserId any', async () => {
+describe('the user of a call (T-27)', () => {
+  it('is the subject of the caller’s token unless the call names one; ctx.userId has only a proven user, ctx.claimedUserId any', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.constantFrom(...PRINCIPALS),
@@ -63,7 +63,7 @@ describe('the user a call is for (T-27)', () => {
     )
   })
 
-  it('a tool that needs a user takes a proven one; one that says `claimed` takes any', async () => {
+  it('a tool that needs a user accepts a proven one; a tool with `claimed` accepts any', async () => {
     const own = { id: 'jwt:https://login.example#ann', tenant: 'default', scopes: [] }
     expect(await reported(own, 'ann', { userId: true })).toMatchObject({ userId: 'ann' })
     expect(await reported(own, 'bob', { userId: true })).toBe('not_authorized')
@@ -76,7 +76,7 @@ describe('the user a call is for (T-27)', () => {
       expect(await reported(ALICE, undefined, { userId })).toBe('requirement_missing')
   })
 
-  it('the refusal says what would help', async () => {
+  it('the refusal explains how to fix it', async () => {
     const reply = await openTestGateway([teller({ userId: true })]).call(
       ALICE,
       callRequest(ASKED, { userId: 'ann' }),
@@ -84,7 +84,7 @@ describe('the user a call is for (T-27)', () => {
     expect(errorOf(reply).developerMessage).toContain('users:assert')
   })
 
-  it('the hook vouches or refuses for every caller', async () => {
+  it('the hook vouches for a user or refuses it, for every caller', async () => {
     const gateway = openTestGateway([teller({ userId: true })], {
       hooks: { bindUser: (_principal, userId) => userId === 'ann' },
     })
@@ -96,7 +96,7 @@ describe('the user a call is for (T-27)', () => {
     expect(await value({ ...ALICE, scopes: ['users:assert'] }, 'bob')).toBe('not_authorized')
   })
 
-  it('a session is opened with the same proof', async () => {
+  it('a session is opened with the same check', async () => {
     const seen: unknown[] = []
     const stateful = sampleTool(ASKED, () => 'done', {
       session: {
@@ -112,7 +112,7 @@ describe('the user a call is for (T-27)', () => {
         toolId: stateful.catalogId,
         userId: 'ann',
       })
-      // Rule 30: a session belongs to the user that was named, proven or not.
+      // Rule 30: a session belongs to the user that the caller named, proven or not.
       expect(
         (await gateway.call(principal, callRequest(ASKED, { userId: 'ann', sessionId }))).outcome.ok,
       ).toBe(true)

@@ -43,7 +43,7 @@ async function stage(
   const pass = (ms: number) => {
     nowMs += ms
   }
-  /** What a call that needs these scopes gets. */
+  /** The result of looking up a token for these scopes. */
   const find = async (scopes: readonly string[]) => {
     const services = { store, clock, broker, refresher: refresher() }
     const found = await findToken(services, AT, { provider: 'p', scopes })
@@ -63,7 +63,7 @@ const tokens = (access: string, refresh?: string, scopes = ['s']): RefreshAnswer
 })
 
 describe('a refresh', () => {
-  it('rule 26: is one request for all who wait, in one process and in two', async () => {
+  it('rule 26: is one request for all waiting calls, in one process and in two', async () => {
     const { refresher, entry, asked } = await stage([tokens('access-2', 'refresh-2')])
     const [one, other] = [refresher(), refresher()]
     const previous = await entry()
@@ -82,13 +82,13 @@ describe('a refresh', () => {
       ).toBe('access-2')
   })
 
-  it('keeps the refresh token when the provider gives no other', async () => {
+  it('keeps the refresh token if the provider returns no new one', async () => {
     const { refresher, entry } = await stage([tokens('access-2')])
     await refresher().refresh(await entry())
     expect(unpackToken((await entry()).value ?? new Secret('')).refreshToken?.reveal()).toBe('refresh-1')
   })
 
-  it('rule 26: takes over when the lease of a process that died has ended', async () => {
+  it('rule 26: takes over when the lease of a process that died has expired', async () => {
     const { refresher, entry, asked, store, pass } = await stage([tokens('access-2')])
     expect(await store.vault.lease(await entry(), 1_000, 13_000)).toBe(true)
     const waiting = refresher().refresh(await entry())
@@ -99,7 +99,7 @@ describe('a refresh', () => {
     expect(asked).toHaveLength(1)
   })
 
-  it('gives up after a while, and leaves what is there', async () => {
+  it('gives up after a while, and changes nothing', async () => {
     const { refresher, entry, store, pass } = await stage([])
     await store.vault.lease(await entry(), 1_000, 1_000_000)
     const waiting = refresher().refresh(await entry())
@@ -109,14 +109,14 @@ describe('a refresh', () => {
     expect((await entry()).isSpent).toBe(false)
   })
 
-  it('OWP-76: a refresh without an answer gives its lease back', async () => {
+  it('OWP-76: without an answer it releases its lease', async () => {
     const { refresher, entry, asked } = await stage([{ kind: 'unavailable' }, tokens('access-2')])
     expect(await refresher().refresh(await entry())).toBe('unavailable')
     expect(await refresher().refresh(await entry())).toMatchObject({ version: 2 })
     expect(asked).toHaveLength(2)
   })
 
-  it('OWP-78: that is refused spends the token, and so does a token that cannot be renewed', async () => {
+  it('OWP-78: spends the token if it is refused, or if there is no refresh token', async () => {
     const refused = await stage([{ kind: 'refused' }])
     expect(await refused.refresher().refresh(await refused.entry())).toBe('refused')
     expect(await refused.entry()).toMatchObject({ isSpent: true, value: undefined, scopes: ['s'] })
@@ -135,7 +135,7 @@ describe('a refresh', () => {
     expect(plain.asked).toEqual([])
   })
 
-  it('does not touch a credential that was set while it was under way', async () => {
+  it('does not change a credential that was set in the meantime', async () => {
     const { refresher, entry, store, meanwhile } = await stage([{ kind: 'refused' }])
     const value = packToken({ accessToken: new Secret('newer'), refreshToken: undefined })
     const newer = { ...AT, ref: 'r2', value, scopes: ['s'], expiresAtMs: undefined, by: 'cli:ann', atMs: 5 }
@@ -146,12 +146,12 @@ describe('a refresh', () => {
 })
 
 describe('a token for a call', () => {
-  it('that was renewed with less than the call needs is not used', async () => {
+  it('is not used if its renewal returned fewer scopes than the call needs', async () => {
     const { find } = await stage([tokens('narrow', 'refresh-2', [])])
     expect(await find(['s'])).toBe('credential_scope_unsupported')
   })
 
-  it('is renewed while it is still good, because the tool needs time to use it', async () => {
+  it('is renewed before it expires, because the tool needs time to use it', async () => {
     const { find, asked, pass } = await stage([tokens('access-2')], 'refresh-1', 1_000_000)
     pass(1_000_000 - 60_000 - 2_000)
     expect([await find(['s']), asked.length]).toEqual(['access-1', 0])
@@ -159,7 +159,7 @@ describe('a token for a call', () => {
     expect([await find(['s']), asked.length]).toEqual(['access-2', 1])
   })
 
-  it('that was removed while it was renewed is gone', async () => {
+  it('that was removed during its renewal is not found', async () => {
     const { find, store, entry, meanwhile } = await stage([tokens('too-late', 'refresh-2')])
     meanwhile.happens = async () => store.vault.remove(await entry(), 'cli:ann', 5)
     expect(await find(['s'])).toBe('connector_auth_expired')

@@ -121,15 +121,15 @@ function credentialUnavailable(provider: string): ToolError {
   )
 }
 
-/** For a provider that gives tokens to this server itself: only its operator can help. */
+/** The error if a provider that issues tokens to this server itself issues none. Only the server's operator can fix this. */
 export function ownTokenUnavailable(provider: string, answer: 'refused' | 'unavailable'): ToolError {
   const message =
     answer === 'refused'
-      ? `${provider} gives this server no token. Nothing was run. Ask the operator of this server to check oauth.providers.${provider}.`
+      ? `${provider} refused to issue a token to this server. Nothing was run. Ask the operator of this server to check oauth.providers.${provider}.`
       : `${provider} does not answer, and this server needs a token from it. Nothing was run. Try again shortly.`
   return fault('not_ready', message, {
     retryAfterMs: 5_000,
-    developerMessage: `The log of the server names the error code of ${provider}.`,
+    developerMessage: `The server's log contains the error code from ${provider}.`,
   })
 }
 
@@ -191,7 +191,7 @@ type TokenRefresherOptions = Omit<CredentialNeeds, 'refresher'> & { readonly log
  */
 export class TokenRefresher {
   readonly #options: TokenRefresherOptions
-  readonly #underWay = new Map<string, Promise<RefreshResult>>()
+  readonly #inProgress = new Map<string, Promise<RefreshResult>>()
 
   constructor(options: TokenRefresherOptions) {
     this.#options = options
@@ -199,10 +199,10 @@ export class TokenRefresher {
 
   refresh(entry: VaultEntry): Promise<RefreshResult> {
     const name = `${entry.ref} ${entry.version}`
-    const known = this.#underWay.get(name)
+    const known = this.#inProgress.get(name)
     if (known !== undefined) return known
-    const begun = this.#refresh(entry).finally(() => this.#underWay.delete(name))
-    this.#underWay.set(name, begun)
+    const begun = this.#refresh(entry).finally(() => this.#inProgress.delete(name))
+    this.#inProgress.set(name, begun)
     return begun
   }
 

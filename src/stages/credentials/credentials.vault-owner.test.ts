@@ -5,8 +5,8 @@ import { vaultOwner } from './credentials.ts'
 const store = { digest: (text: string) => `digest of ${text}` }
 const of = (id: string, scopes: readonly string[] = []): Principal => ({ id, tenant: 't', scopes })
 
-describe('whose part of the vault a call may reach', () => {
-  it('rule 3: the anonymous principal has none, in no tenant', () => {
+describe('the vault entries that a call may use', () => {
+  it('rule 3: the anonymous principal has none, in any tenant', () => {
     for (const userId of [undefined, 'u']) {
       expect(vaultOwner(store, ANONYMOUS, userId)).toBeUndefined()
       expect(
@@ -15,12 +15,12 @@ describe('whose part of the vault a call may reach', () => {
     }
   })
 
-  it("rule 24: without a user it is the principal's own", () => {
+  it("rule 24: without a user they are the principal's own", () => {
     for (const userId of [undefined, ''])
       expect(vaultOwner(store, of('key:a'), userId)).toEqual({ tenant: 't', principal: 'key:a', user: '' })
   })
 
-  it('rule 24: a user id counts for its own subject, or with users:assert', () => {
+  it('rule 24: a user id is accepted from its own subject, or with users:assert', () => {
     const user = 'digest of user:u'
     expect(vaultOwner(store, of('key:a'), 'u')).toBeUndefined()
     expect(vaultOwner(store, of('key:u'), 'u')).toBeUndefined()

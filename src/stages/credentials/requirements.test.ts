@@ -23,7 +23,7 @@ const GIVEN = {
 }
 
 describe('requirements', () => {
-  it('OTC-73, OTC-74, OTC-79: everything missing is named at once, with a challenge under our own address', async () => {
+  it('OTC-73, OTC-74, OTC-79: all missing credentials are listed together, with a challenge on this server', async () => {
     const missing = errorOf(await openTestGateway([tool]).call(ALICE, callRequest(MAIL))).details?.missing
     expect(missing).toEqual({
       authorization: [
@@ -40,7 +40,7 @@ describe('requirements', () => {
     })
   })
 
-  it('OTC-73: an empty token, and a token for another provider, are no token', async () => {
+  it('OTC-73: an empty token, and a token for another provider, do not count', async () => {
     const gateway = openTestGateway([tool])
     for (const tokens of [new Map([['google', new Secret('')]]), new Map([['github', new Secret('x')]])]) {
       const reply = await gateway.call(ALICE, callRequest(MAIL, { ...GIVEN, tokens }))
@@ -48,7 +48,7 @@ describe('requirements', () => {
     }
   })
 
-  it('rule 22, OTC-78: the same need keeps its challenge, and a call that brings the token completes it', async () => {
+  it('rule 22, OTC-78: the same need keeps its challenge, and a call with the token completes it', async () => {
     const store = openMemoryStore()
     const gateway = openTestGateway([tool], { store })
     const ask = () => gateway.call(ALICE, callRequest(MAIL, { userId: 'u' }))
@@ -61,7 +61,7 @@ describe('requirements', () => {
     expect((await gateway.findChallenge(ids[0] ?? ''))?.status).toBe('completed')
   })
 
-  it('T-12: bad input is reported before any challenge is made', async () => {
+  it('T-12: invalid input is reported before any challenge is opened', async () => {
     const store = openMemoryStore()
     const strict = { ...tool, checkInput: () => [{ pointer: '', message: 'no' }] }
     expect(gist(await openTestGateway([strict], { store }).call(ALICE, callRequest(MAIL)))).toBe(
@@ -72,7 +72,7 @@ describe('requirements', () => {
 })
 
 describe('credentials that are sent', () => {
-  it('are at most a hundred: each is looked for in every text of the call', async () => {
+  it('are limited to a hundred, because each is searched for in every text of the call', async () => {
     const gateway = openTestGateway([sampleTool(MAIL, () => 'mail')])
     const secrets = (count: number) =>
       new Map(Array.from({ length: count }, (_, index) => [`s${index}`, new Secret(`value-${index}`)]))
@@ -119,7 +119,7 @@ describe('requirements and the vault', () => {
     return store
   }
 
-  it('OTC-73, OTC-74: the vault fills in what the caller did not send, and nothing else', async () => {
+  it('OTC-73, OTC-74: the vault adds the credentials that the caller did not send, and no others', async () => {
     const gateway = openTestGateway([telling], { store: await filledStore() })
     seen.length = 0
     await gateway.call(ALICE, callRequest(MAIL))
@@ -135,7 +135,7 @@ describe('requirements and the vault', () => {
     ])
   })
 
-  it('a tool gets what it declared and not what else is there', async () => {
+  it('a tool gets only the credentials that it declares', async () => {
     const nosy = sampleTool('Nosy.Look@1.0.0', (_input, context) => context.secret('K').reveal())
     const reply = await openTestGateway([nosy], { store: await filledStore() }).call(
       ALICE,
@@ -144,7 +144,7 @@ describe('requirements and the vault', () => {
     expect(errorOf(reply).message).toContain('did not declare')
   })
 
-  it('OWP-76: each reason has its name', async () => {
+  it('OWP-76: each problem has its own code', async () => {
     const problemOf = async (store: Store, changes: Parameters<typeof callRequest>[1] = {}, hooks = {}) =>
       errorOf(await openTestGateway([telling], { store, hooks }).call(ALICE, callRequest(MAIL, changes)))
         .developerMessage
@@ -160,7 +160,7 @@ describe('requirements and the vault', () => {
     expect(await problemOf(spent)).toContain('connector_auth_expired')
   })
 
-  it('a token that was sent and is no good is not replaced by the one in the vault', async () => {
+  it('an invalid token that was sent is not replaced by the one in the vault', async () => {
     const hooks = { verifyToken: ({ token }: { readonly token: Secret }) => token.reveal() !== 'bad' }
     const gateway = openTestGateway([telling], { store: await filledStore(), hooks })
     const bad = callRequest(MAIL, { tokens: new Map([['google', new Secret('bad')]]) })
@@ -168,7 +168,7 @@ describe('requirements and the vault', () => {
     expect(gist(await gateway.call(ALICE, callRequest(MAIL)))).toBe('ok "mail"')
   })
 
-  it('rule 14: an entry that cannot be read is an error, and asks for no consent', async () => {
+  it('rule 14: an entry that cannot be read is an error, and opens no challenge', async () => {
     const store = await filledStore()
     store.vault.find = () => {
       throw new StoreError('unreadable', 'damaged')
@@ -183,7 +183,7 @@ describe('requirements and the vault', () => {
     expect(types).not.toContain('challenge.opened')
   })
 
-  it('rule 25: only a challenge that a person can be asked about says so', async () => {
+  it('rule 25: only a challenge for which a person can be asked has `consent`', async () => {
     const broker = {
       ...NO_BROKER,
       obstacle: (provider: string) => (provider === 'google' ? undefined : ('no_provider' as const)),
@@ -200,7 +200,7 @@ describe('requirements and the vault', () => {
     expect(await consentOf({ ...ALICE, id: 'anonymous' })).toBeUndefined()
   })
 
-  it('rule 24: a token for a user ends no question that the principal itself was asked', async () => {
+  it('rule 24: a token for a user does not complete the challenge of the principal itself', async () => {
     const gateway = openTestGateway([telling, forUsers], {
       broker: { ...NO_BROKER, obstacle: () => undefined },
     })

@@ -33,8 +33,8 @@ import {
 /**
  * Checks that a call has every credential its tool declares, and lends it those in the vault (OTC-73, OTC-74, OTC-79). The
  * ladder runs it after the input is checked.
- * What the caller sends wins and is never stored. A missing credential is answered with a challenge; no call is recorded (rule
- * 20).
+ * Credentials that the caller sends take precedence and are never stored. A missing credential is answered with a challenge; no
+ * call is recorded (rule 20).
  */
 
 const CHALLENGE_LIFETIME_MS = 10 * 60_000
@@ -89,15 +89,15 @@ async function meetRequirements(needs: RequirementNeeds, requiring: RequiringCal
   const unauthorized: UnmetRequirement[] = []
   for (const declared of requirements.authorization ?? []) {
     const need = withScopesFound(needs, declared, tool)
-    const problem = await holdToken(needs, need, wanted, held)
+    const problem = await collectToken(needs, need, wanted, held)
     if (problem !== undefined) unauthorized.push({ need, problem })
-    // What the operator sends is not the caller's consent, and a token of this server needs none.
+    // A token that an operator sends is not the caller's consent, and a token of this server itself needs no consent.
     else if (!isRunAs(principal) && !held.own.has(need.id))
       await completeChallenges(needs, need, wanted, held.tokens.get(need.id)?.ref)
   }
   const secrets: string[] = []
   for (const { id } of requirements.secrets ?? []) {
-    if (!(await holdSecret(needs, id, wanted, held))) secrets.push(id)
+    if (!(await collectSecret(needs, id, wanted, held))) secrets.push(id)
   }
   const lacking = [...unauthorized.map(({ need }) => need.id), ...secrets]
   if (lacking.length > 0 && isRunAs(principal)) throw credentialsNotUsed(principal, lacking)
@@ -158,8 +158,8 @@ function reasonFor(
   return explainObstacle(obstacle, about).reason
 }
 
-/** Why there is no token; `undefined` if there is one. A bad token that was sent is not replaced by another. */
-async function holdToken(
+/** Adds the token to `held`, or returns why there is none. An invalid token from the caller is not replaced by one from the vault. */
+async function collectToken(
   needs: RequirementNeeds,
   need: AuthorizationRequirement,
   wanted: CredentialRequest,
@@ -187,7 +187,7 @@ async function holdToken(
   return undefined
 }
 
-async function holdSecret(
+async function collectSecret(
   needs: RequirementNeeds,
   id: string,
   { call, owner }: CredentialRequest,
@@ -199,7 +199,7 @@ async function holdSecret(
   return found.ok
 }
 
-/** Whether a token is not known to be invalid (OTC/T-17). */
+/** False if the operator's hook knows that the token is invalid (OTC/T-17). */
 async function isUsable(
   { hooks }: RequirementNeeds,
   need: AuthorizationRequirement,
@@ -252,8 +252,8 @@ function needOf(
 
 /**
  * Completes the challenges of clients that poll, after the token has arrived in another way. For a tool that needs a user this
- * includes the challenge from before the user was known; for any other tool that is the principal's own question, and stays
- * open (rule 24).
+ * includes the challenge from before the user was known; for any other tool, the challenge without a user is for the principal's
+ * own credentials and stays open (rule 24).
  */
 async function completeChallenges(
   needs: RequirementNeeds,
@@ -294,7 +294,7 @@ async function openChallenge(
   return { id, url, checkUrl: `${url}/status`, provider: need.id, scopes: scopesOf(need), runId }
 }
 
-/** `reasons` explain why people cannot be asked for what is missing. */
+/** `reasons` explain why no person can be asked for the missing credentials. */
 function requirementMissing(
   tool: Tool,
   unauthorized: readonly UnmetRequirement[],

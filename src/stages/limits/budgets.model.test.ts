@@ -20,10 +20,10 @@ const TOOLS = [
   sampleTool('Slow.Run@1.0.0', () => 1, { policy: { timeoutMs: 700, cost: 2 } }),
 ]
 
-/** What happens to one answer of the store: it comes, it is lost, or nothing was done. */
+/** What happens to one answer of the store: it arrives, it is lost, or the request never arrived. */
 type Fate = 'answer' | 'lost' | 'failed'
 
-/** A store far away: what is asked waits until the test lets it happen. */
+/** A remote store: each request waits until the test lets it proceed. */
 class FarStore implements BudgetStore {
   readonly #near: ReferenceBudgets
   readonly waiting: ((fate: Fate) => void)[] = []
@@ -36,8 +36,8 @@ class FarStore implements BudgetStore {
     return this.#later(() => this.#near.lease(window, wanted, limit))
   }
 
-  giveBack(window: BudgetWindow, unspent: Spending): Promise<void> {
-    return this.#later(() => this.#near.giveBack(window, unspent))
+  returnUnspent(window: BudgetWindow, unspent: Spending): Promise<void> {
+    return this.#later(() => this.#near.returnUnspent(window, unspent))
   }
 
   read(window: BudgetWindow): Spending {
@@ -108,7 +108,7 @@ class Model {
     this.#check()
   }
 
-  /** In the next window everything is there again, whatever happened before. */
+  /** In the next window the whole budget is available again, whatever happened before. */
   async expectRenewal(): Promise<void> {
     for (let left = 0; left < 1_000 && this.#store.waiting.length > 0; left += 1) {
       await this.apply({ do: 'answer', fate: 'answer' })
@@ -169,7 +169,7 @@ class Model {
         at.budgets.close().catch(ignore)
         return
       case 'crash':
-        // Their duration is unknown: the worst case.
+        // The duration of these runs is unknown, so the maximum is assumed.
         for (const { window, need } of at.runs) this.#count(window, need)
         at.runs = []
         at.budgets = this.#open()
@@ -185,7 +185,7 @@ class Model {
     const begin = (reservation: Reservation | undefined) => {
       if (reservation === undefined) throw new Error('no budget applies')
       const run = { reservation, need, window: this.#window() }
-      // A process that died meanwhile starts nothing.
+      // A process that died in the meantime starts nothing.
       if (at.budgets === budgets) at.runs.push(run)
     }
     ;(async () => begin(await budgets.reserve(ALICE, tool)))().catch(() => undefined)
@@ -203,7 +203,7 @@ class Model {
     )
   }
 
-  /** Spent, and what those that run may still spend. */
+  /** The amount spent, and the maximum that running calls may still spend. */
   #check(): void {
     const sums = new Map(this.#spent)
     for (const { runs } of this.#processes) {
@@ -222,7 +222,7 @@ class Model {
 }
 
 describe('budgets of several processes', () => {
-  it('are never overspent, whatever interleaves, dies or gets lost; and nothing is lost for longer than a window', async () => {
+  it('are never overspent, however requests interleave, fail or get lost; and an amount is lost for one window at most', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 40, maxLength: 150, size: 'max' }), async (steps) => {
         const model = new Model()

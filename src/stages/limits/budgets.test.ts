@@ -46,7 +46,7 @@ async function gists(gateway: ReturnType<typeof open>['gateway'], tools: readonl
 }
 
 describe('budgets', () => {
-  it('a principal makes as many calls as its budget has, and again in the next window', async () => {
+  it('a principal makes as many calls as its budget allows, and again in the next window', async () => {
     const { gateway, clock } = open([rule('principal', { calls: 2 })])
     expect(await gists(gateway, ['Echo.Say', 'Bad.Call', 'Echo.Say'])).toEqual([
       'ok {}',
@@ -66,7 +66,7 @@ describe('budgets', () => {
     await gateway.drain(0)
   })
 
-  it('C6: a tenant has one for all its principals, and other tenants their own', async () => {
+  it('C6: all principals of a tenant share its budget, and other tenants have their own', async () => {
     const { gateway } = open([rule('tenant', { calls: 2 })])
     await gists(gateway, ['Echo.Say'], BOB)
     await gists(gateway, ['Echo.Say'], ALICE)
@@ -76,7 +76,7 @@ describe('budgets', () => {
     await gateway.drain(0)
   })
 
-  it('counts cost units of the tool, one unless told', async () => {
+  it("counts the tool's cost, by default 1", async () => {
     const { gateway } = open([rule('principal', { cost: 4_000 })])
     expect(await gists(gateway, ['Dear.Call', 'Echo.Say', 'Dear.Call', 'Free.Call', 'Echo.Say'])).toEqual([
       'ok 1',
@@ -88,7 +88,7 @@ describe('budgets', () => {
     await gateway.drain(0)
   })
 
-  it('spends nothing of the cost for a tool that costs nothing, however often it is called', async () => {
+  it('spends no cost for a tool that costs nothing, however often it is called', async () => {
     const { gateway } = open([rule('principal', { cost: 1_000 })])
     const free = await gists(gateway, Array<string>(1_001).fill('Free.Call'))
     expect(new Set(free)).toEqual(new Set(['ok 1']))
@@ -96,7 +96,7 @@ describe('budgets', () => {
     await gateway.drain(0)
   })
 
-  it('sets the timeout aside while a call runs, and counts what it took', async () => {
+  it('reserves the timeout while a call runs, and counts the time that it took', async () => {
     const clock = clockAt()
     const runs: PromiseWithResolvers<number>[] = []
     const slow = sampleTool(
@@ -111,7 +111,7 @@ describe('budgets', () => {
     const gateway = openTestGateway([slow], { clock, budgets: [rule('principal', { milliseconds: 1_500 })] })
     const first = gateway.call(ALICE, callRequest('Slow.Run'))
     while (runs.length === 0) await new Promise((resolve) => setImmediate(resolve))
-    // 500 ms are left, but only until the first one ends.
+    // 500 ms are left, but only until the first call ends.
     expect(errorOf(await gateway.call(ALICE, callRequest('Slow.Run')))).toMatchObject({
       code: 'budget_exceeded',
       retryAfterMs: 1_000,
@@ -124,13 +124,13 @@ describe('budgets', () => {
     clock.advance(600)
     runs[1]?.resolve(2)
     expect(gist(await second)).toBe('ok 2')
-    // 200 + 600 are spent: no whole timeout is left, and nothing runs that could give any back.
+    // 200 + 600 ms are spent: less than one timeout is left, and no running call can return any.
     const error = errorOf(await gateway.call(ALICE, callRequest('Slow.Run')))
     expect(error.retryAfterMs).toBeGreaterThan(HOUR_MS / 2)
     await gateway.drain(0)
   })
 
-  it('rule 1: replays and joins spend nothing, nor do calls that do not run', async () => {
+  it('rule 1: replays, joined requests and calls that do not run spend nothing', async () => {
     const { gateway } = open([rule('principal', { calls: 1 })])
     await gateway.call(ALICE, callRequest('Echo.Say', { runId: 'run-x', key: 'other' }))
     await gateway.drain(0)
@@ -151,7 +151,7 @@ describe('budgets', () => {
     await fresh.gateway.drain(0)
   })
 
-  it('of several rules the tighter counts, and of several budgets each', async () => {
+  it('applies the tightest of several rules for one budget, and each of several budgets', async () => {
     const { gateway, clock } = open([
       rule('principal', { calls: 100 }),
       rule('principal', { calls: 2 }, { of: new Set(['key:alice']) }),
@@ -174,7 +174,7 @@ describe('budgets', () => {
     await gateway.drain(0)
   })
 
-  it('holds across restarts and gives back what was leased and not spent', async () => {
+  it('holds across restarts, and returns leased amounts that were not spent', async () => {
     const store = openMemoryStore()
     const rules = [rule('principal', { calls: 200 })]
     const first = open(rules, { store })
@@ -186,7 +186,7 @@ describe('budgets', () => {
     await second.gateway.drain(0)
   })
 
-  it('gives back what is unused, so that others can have it', async () => {
+  it('returns unused amounts, so that other processes can spend them', async () => {
     const store = openMemoryStore()
     const options = { store: store.budgets, rules: [rule('principal', { calls: 100 })], clock: clockAt() }
     const first = new Budgets({ ...options, onRefused: () => undefined })
@@ -206,7 +206,7 @@ describe('budgets', () => {
     expect([(await store.budgets.read(window)).calls, first.size]).toEqual([1, 0])
   })
 
-  it('asks the store once per part, and not at all for calls it has to refuse', async () => {
+  it('asks the store once per lease, and not at all for calls that it has to refuse', async () => {
     const store = openMemoryStore()
     let leases = 0
     const { lease } = store.budgets

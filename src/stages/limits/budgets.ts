@@ -134,7 +134,7 @@ class BudgetAccount {
     add(this.#free, need, 1)
   }
 
-  /** The unit of which the store had nothing left when it was last asked. */
+  /** The unit that was exhausted when this account last asked the store. */
   exhausted(need: Spending, monotonicMs: number): Unit | undefined {
     return this.#units.find((unit) => this.#free[unit] < need[unit] && monotonicMs < this.#emptyUntilMs[unit])
   }
@@ -156,8 +156,8 @@ class BudgetAccount {
     return this.#leasing
   }
 
-  /** Whether no call has used the account since the last check or uses it now. */
-  rest(): boolean {
+  /** True if no call is using the account, and none has used it since the last check. */
+  checkIdle(): boolean {
     const isIdle = !this.#isUsed && this.#leasing === undefined && isNothing(this.#held)
     this.#isUsed = false
     return isIdle
@@ -170,7 +170,7 @@ class BudgetAccount {
     const unspent = perUnit((unit) => (this.#units.includes(unit) ? this.#free[unit] : 0))
     this.#isClosed = true
     for (const unit of this.#units) this.#free[unit] = 0
-    if (!isNothing(unspent)) await this.#store.giveBack(this.window, unspent)
+    if (!isNothing(unspent)) await this.#store.returnUnspent(this.window, unspent)
   }
 
   async #lease(clock: Clock): Promise<void> {
@@ -278,7 +278,7 @@ export class Budgets {
 
   /** Returns leased amounts of accounts that were not used since the last call of `tidy`. */
   async tidy(): Promise<void> {
-    await this.#closeAll((account) => account.rest())
+    await this.#closeAll((account) => account.checkIdle())
   }
 
   async close(): Promise<void> {

@@ -6,7 +6,7 @@ import { TokenBuckets } from './rates.ts'
 
 const RATE = { perMs: 1 / 100, burst: 3 }
 
-/** Takes one if there is one. */
+/** Takes a token if there is one. */
 function take(buckets: TokenBuckets, clock: FakeClock, key: string, rate = RATE): boolean {
   const bucket = buckets.find(key, rate, clock.monotonicMs())
   if (bucket.waitMs > 0) return false
@@ -15,7 +15,7 @@ function take(buckets: TokenBuckets, clock: FakeClock, key: string, rate = RATE)
 }
 
 describe('TokenBuckets', () => {
-  it('gives a burst, then one per interval, and says how long to wait', () => {
+  it('allows a burst, then one call per interval, and reports how long to wait', () => {
     const clock = new FakeClock()
     const buckets = new TokenBuckets()
     expect([1, 2, 3, 4].map(() => take(buckets, clock, 'a'))).toEqual([true, true, true, false])
@@ -27,7 +27,7 @@ describe('TokenBuckets', () => {
     expect(take(buckets, clock, 'b')).toBe(true)
   })
 
-  it('never gives more than the burst and what came back since, at any times', () => {
+  it('never allows more than the burst and the refilled tokens, at any times', () => {
     const waits = fc.array(fc.integer({ min: 0, max: 250 }), { maxLength: 80 })
     fc.assert(
       fc.property(
@@ -51,7 +51,7 @@ describe('TokenBuckets', () => {
     )
   })
 
-  it('forgets only full ones: no number of other callers gives a caller tokens back', () => {
+  it('drops only full buckets: a caller cannot refill its bucket by flooding with other keys', () => {
     const clock = new FakeClock()
     const buckets = new TokenBuckets(100)
     while (take(buckets, clock, 'greedy'));
@@ -69,7 +69,7 @@ describe('TokenBuckets', () => {
     expect(['x', 'y', 'z', 'u'].map((key) => take(buckets, clock, key))).toEqual([true, true, true, true])
   })
 
-  it('stays small while callers come and go', () => {
+  it('stays small while callers change', () => {
     const clock = new FakeClock()
     const buckets = new TokenBuckets()
     for (let caller = 0; caller < 20_000; caller += 1) {
@@ -81,7 +81,7 @@ describe('TokenBuckets', () => {
 })
 
 describe('KeyedCounter', () => {
-  it('counts by key and in all, and releases once', () => {
+  it('counts by key and in total, and releases each count once', () => {
     const counter = new KeyedCounter()
     const release = counter.take('a')
     counter.add('b', 2)
@@ -95,7 +95,7 @@ describe('KeyedCounter', () => {
 })
 
 describe('Semaphore', () => {
-  it('lets in as many as allowed, in order, and forgets who left the line', async () => {
+  it('admits as many as allowed, in order, and removes aborted waiters', async () => {
     const forever = new AbortController().signal
     const semaphore = new Semaphore(() => 1)
     await semaphore.enter(forever)

@@ -3,7 +3,7 @@ import { FakeClock } from '#testing/test-gateway'
 import { watchLoad } from './limits.ts'
 
 describe('the load watch', () => {
-  it('reports delays that last, not a single one', async () => {
+  it('reports repeated delays, but not a single one', async () => {
     const clock = new FakeClock()
     let poll = async (): Promise<void> => {}
     const delayMs = watchLoad(clock, (ms, _what, act) => {

@@ -31,7 +31,7 @@ function open(
   return { gateway, clock, refused }
 }
 
-/** A tool whose runs end when told. */
+/** A tool whose runs end when the test ends them. */
 function held(timeoutMs = 60_000) {
   const runs: PromiseWithResolvers<number>[] = []
   const tool = sampleTool(
@@ -46,7 +46,7 @@ function held(timeoutMs = 60_000) {
   return { tool, runs }
 }
 
-/** A store that says how many writes wait for their commit. */
+/** A store whose number of waiting writes the test sets. */
 function busyStore() {
   const busy = { store: openMemoryStore(), waiting: 0 }
   vi.spyOn(busy.store, 'pendingWrites', 'get').mockImplementation(() => busy.waiting)
@@ -58,7 +58,7 @@ async function until(isSo: () => boolean): Promise<void> {
 }
 
 describe('rates', () => {
-  it('OWP-56: a call that another limit refuses spends no token of the caller with the tool', async () => {
+  it('OWP-56: a call that another limit refuses takes no token from the bucket of caller and tool', async () => {
     const perPrincipal: CallLimit = { ...UNLIMITED, rate: { perMs: 1 / 3_600_000, burst: 1 } }
     for (const scarce of ['tool', 'total'] as const) {
       const { gateway, clock, refused } = open({
@@ -66,7 +66,7 @@ describe('rates', () => {
         total: { ...NO_LIMITS.total, ...(scarce === 'total' ? ONE_A_SECOND : UNLIMITED) },
       })
       expect(gist(await gateway.call(BOB, callRequest('Echo.Say')))).toBe('ok {}')
-      // Ann has her token, the tool has none left.
+      // Ann has a token; the tool has none left.
       for (let time = 0; time < 3; time += 1) {
         expect(errorOf(await gateway.call(ALICE, callRequest('Echo.Say'))).code).toBe('rate_limited')
       }
@@ -76,7 +76,7 @@ describe('rates', () => {
     }
   })
 
-  it('C6: a principal that is too fast is refused with the time to wait, and others go on', async () => {
+  it('C6: a principal that is too fast is refused with the time to wait, and others are not affected', async () => {
     const { gateway, clock, refused } = open({ perPrincipal: ONE_A_SECOND })
     expect(gist(await gateway.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
     const error = errorOf(await gateway.call(ALICE, callRequest('Echo.Other')))
@@ -114,7 +114,7 @@ describe('rates', () => {
   })
 
   it.each(['Echo.Other', 'Echo_Other', 'openwop:Echo.Other'])(
-    'entries of their own count instead of the general ones, by any name: %s',
+    'an entry for a tool or principal, by any of its names, replaces the general limit: %s',
     async (name) => {
       const { gateway } = open({
         perPrincipal: ONE_A_SECOND,
@@ -130,7 +130,7 @@ describe('rates', () => {
     },
   )
 
-  it('rule 1: a replay is never refused and takes nothing; a wrong replay is a request like any other', async () => {
+  it('rule 1: a replay is never refused and takes no token; a conflicting request takes one like any other', async () => {
     const { gateway, clock } = open({
       perPrincipal: ONE_A_SECOND,
       perTool: { ...ONE_A_SECOND, perPrincipal: UNLIMITED },
@@ -150,7 +150,7 @@ describe('rates', () => {
     await gateway.drain(0)
   })
 
-  it('rule 2: a hidden tool that is limited answers exactly like one that is not there', async () => {
+  it('rule 2: a hidden tool with a limit answers exactly like an unknown tool', async () => {
     const never: CallLimit = { rate: { perMs: 1e-9, burst: 1 }, concurrent: 1 }
     const { gateway } = open({
       perTool: { ...never, perPrincipal: never },
@@ -169,14 +169,14 @@ describe('rates', () => {
     await gateway.drain(0)
   })
 
-  it('unknown tools cost the caller a token, so that names cannot be tried without end', async () => {
+  it('unknown tools cost the caller a token, so that names cannot be guessed without limit', async () => {
     const { gateway } = open({ perPrincipal: ONE_A_SECOND })
     expect(gist(await gateway.call(ALICE, callRequest('Vault.Open')))).toBe('tool_not_found')
     expect(gist(await gateway.call(ALICE, callRequest('Unknown.Tool')))).toBe('rate_limited')
     await gateway.drain(0)
   })
 
-  it('a refused call takes no token elsewhere and leaves its key free', async () => {
+  it('a refused call takes no token from other buckets and does not use up its key', async () => {
     const { gateway, clock } = open({
       perTool: { ...UNLIMITED, perPrincipal: ONE_A_SECOND },
       total: { ...NO_LIMITS.total, rate: { perMs: 1 / 1_000, burst: 2 } },
@@ -194,13 +194,13 @@ describe('rates', () => {
   })
 })
 
-describe('numbers of runs', () => {
+describe('concurrent runs', () => {
   it.each([
     ['a principal', { perPrincipal: ONE_AT_ONCE }, 'rate_limited', 'key'],
     ['a tool', { perTool: { ...ONE_AT_ONCE, perPrincipal: UNLIMITED } }, 'rate_limited', 'tool'],
     ['both', { perTool: { ...UNLIMITED, perPrincipal: ONE_AT_ONCE } }, 'rate_limited', 'tool'],
     ['the server', { total: { ...NO_LIMITS.total, concurrent: 1 } }, 'overloaded', 'global'],
-  ])('rule 10: of %s: an ended run keeps its place until it settles', async (_of, limits, code, scope) => {
+  ])('rule 10: of %s: an ended run keeps its slot until it settles', async (_of, limits, code, scope) => {
     const { tool, runs } = held(500)
     const { gateway } = open(limits, { tools: [tool] })
     const first = gateway.call(ALICE, callRequest('Slow.Run', { key: 'k' }))
@@ -218,7 +218,7 @@ describe('numbers of runs', () => {
     await gateway.drain(0)
   })
 
-  it('rule 1: a request that joins a running call takes no place', async () => {
+  it('rule 1: a request that joins a running call takes no slot', async () => {
     const { tool, runs } = held()
     const { gateway } = open(
       { perPrincipal: ONE_AT_ONCE, total: { ...NO_LIMITS.total, concurrent: 1 } },
@@ -238,21 +238,18 @@ describe('numbers of runs', () => {
     ['a rate of the tool', { perTool: { ...ONE_A_SECOND, perPrincipal: UNLIMITED } }],
     ['a number of runs', { perPrincipal: ONE_AT_ONCE }],
     ['a number of runs in all', { total: { ...NO_LIMITS.total, concurrent: 1 } }],
-  ])(
-    'rule 1: requests with one key that come together run once and are all answered: %s',
-    async (_of, limits) => {
-      const { gateway } = open(limits)
-      const keyed = callRequest('Echo.Say', { key: 'k', runId: 'run-x' })
-      const replies = await Promise.all(Array.from({ length: 30 }, () => gateway.call(ALICE, keyed)))
-      expect(new Set(replies.map(gist))).toEqual(new Set(['ok {}']))
-      expect(replies.filter(({ replayed }) => !replayed)).toHaveLength(1)
-      const page = await gateway.readRun(ALICE, { runId: 'run-x', after: -1, waitMs: 0 })
-      expect(page?.events).toHaveLength(2)
-      await gateway.drain(0)
-    },
-  )
+  ])('rule 1: simultaneous requests with one key run once and are all answered: %s', async (_of, limits) => {
+    const { gateway } = open(limits)
+    const keyed = callRequest('Echo.Say', { key: 'k', runId: 'run-x' })
+    const replies = await Promise.all(Array.from({ length: 30 }, () => gateway.call(ALICE, keyed)))
+    expect(new Set(replies.map(gist))).toEqual(new Set(['ok {}']))
+    expect(replies.filter(({ replayed }) => !replayed)).toHaveLength(1)
+    const page = await gateway.readRun(ALICE, { runId: 'run-x', after: -1, waitMs: 0 })
+    expect(page?.events).toHaveLength(2)
+    await gateway.drain(0)
+  })
 
-  it('requests with one key that come together to a limit that is met are all refused', async () => {
+  it('simultaneous requests with one key are all refused if a limit is reached', async () => {
     const { gateway } = open({ perPrincipal: ONE_A_SECOND })
     await gateway.call(ALICE, callRequest('Echo.Say'))
     const keyed = callRequest('Echo.Say', { key: 'k' })
@@ -261,7 +258,7 @@ describe('numbers of runs', () => {
     await gateway.drain(0)
   })
 
-  it('calls that fail, and calls that cannot be claimed, give their places back', async () => {
+  it('calls that fail, and calls that cannot be claimed, free their slots', async () => {
     const failing = sampleTool('Bad.Tool@1.0.0', () => {
       throw new Error('no')
     })
@@ -282,7 +279,7 @@ describe('numbers of runs', () => {
 })
 
 describe('overload', () => {
-  it('a late event loop: new calls are refused early; replays, reads and health are answered', async () => {
+  it('late event loop: new calls are refused early; replays, reads and health checks are answered', async () => {
     let delayMs = 0
     const total = { ...NO_LIMITS.total, delayMs: 100 }
     const { tool, runs } = held()
@@ -290,7 +287,7 @@ describe('overload', () => {
     const keyed = callRequest('Echo.Say', { key: 'k' })
     await gateway.call(ALICE, keyed)
     delayMs = 101
-    // One caller of tools that compute is not too much.
+    // Tools that compute delay the event loop too, so a single caller is not refused.
     expect(gist(await gateway.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
     const others = Array.from({ length: 10 }, () => gateway.call(BOB, callRequest('Slow.Run')))
     await until(() => runs.length === 10)
@@ -311,7 +308,7 @@ describe('overload', () => {
     await gateway.drain(0)
   })
 
-  it('writes that wait: calls that come while as many as allowed wait are refused', async () => {
+  it('waiting writes: new calls are refused while the maximum number of changes waits', async () => {
     const busy = busyStore()
     const { gateway, refused } = open({ total: { ...NO_LIMITS.total, pendingWrites: 3 } }, busy)
     busy.waiting = 3

@@ -23,7 +23,7 @@ function limitsOf(waiting: WaitLimit, onRefused: (name: LimitName) => void): Cal
 }
 
 describe('requests that are held open', () => {
-  it('are never more than may be, of one principal or in all, and leaving frees a place', () => {
+  it('are limited per principal and in total, and leaving frees a slot', () => {
     const step = record({ who: constantFrom(...WHO), leaves: nat(3) })
     assert(
       property(array(step, { maxLength: 60 }), nat(4), nat(8), (steps, perPrincipal, total) => {
@@ -42,14 +42,14 @@ describe('requests that are held open', () => {
             expect(error.retryAfterMs).toBe(5_000)
             expect(refused.at(-1)).toBe(own >= perPrincipal ? 'principal_waiting' : 'total_waiting')
           }
-          // Leaving twice frees one place.
+          // Leaving twice frees only one slot.
           for (const { leave } of held.splice(0, leaves)) for (const _ of [1, 2]) leave()
         }
       }),
     )
   })
 
-  it('refuse no caller that can do without, and shorten what is too long', () => {
+  it('are not refused if waiting is optional, and waits that are too long are shortened', () => {
     const refused: string[] = []
     const limit = { perPrincipal: 1, total: undefined, maxMs: 1_000 }
     const limits = limitsOf(limit, (name) => refused.push(name))

@@ -18,7 +18,7 @@ beforeEach(() => {
 })
 afterEach(() => store.close())
 
-/** Takes a token as a call does; whether there was one. */
+/** Takes a token like a call; returns whether there was one. */
 async function take(buckets: SharedBuckets, key: string, rate: TokenRate): Promise<boolean> {
   const tokens = buckets.find(key, rate)
   while (tokens.mustAsk) await tokens.ask()
@@ -27,7 +27,7 @@ async function take(buckets: SharedBuckets, key: string, rate: TokenRate): Promi
   return true
 }
 
-/** Counts what is asked of it. */
+/** Counts the requests to the store. */
 function counted(rates: RateStore): RateStore & { asked: number } {
   return {
     asked: 0,
@@ -39,7 +39,7 @@ function counted(rates: RateStore): RateStore & { asked: number } {
 }
 
 describe('SharedBuckets', () => {
-  it('lease one slice again after a burst has passed', async () => {
+  it('lease one slice again after a burst', async () => {
     const rate: TokenRate = { perMs: 1 / 10, burst: 1_000 }
     const wanted: number[] = []
     const watched: RateStore = {
@@ -75,7 +75,7 @@ describe('SharedBuckets', () => {
     },
   )
 
-  it('never exceed, in any stretch of time, the rate and the slice that each process held before', async () => {
+  it('never exceed, in any period, the rate and the slices that processes held before it', async () => {
     const rate: TokenRate = { perMs: 1 / 50, burst: 30 }
     let run = 0
     await fc.assert(
@@ -100,7 +100,7 @@ describe('SharedBuckets', () => {
             if (to >= from) expect(to - from + 1).toBeLessThanOrEqual(most)
           }
         }
-        // Whatever was lost with a process comes back by time.
+        // Tokens that were lost with a process are refilled by time.
         clock.advance(rate.burst / rate.perMs)
         const fresh = open()
         const all = await Promise.all(Array.from({ length: 40 }, () => take(fresh, 'all', rate)))
@@ -110,7 +110,7 @@ describe('SharedBuckets', () => {
     )
   })
 
-  it('ask once for a slice, once for many who come together, and not again before there can be more', async () => {
+  it('ask the store once per slice, once for many simultaneous calls, and not again before there can be more tokens', async () => {
     const rate: TokenRate = { perMs: 1 / 1_000, burst: 40 }
     const clock = new FakeClock()
     const rates = counted(store.rates)
@@ -169,7 +169,7 @@ describe('CallLimits of processes that share their rates', () => {
     })
   }
 
-  it('refuse together what one alone would refuse, and say when to come again', async () => {
+  it('refuse together the calls that a single process would refuse, and report when to retry', async () => {
     const clock = new FakeClock()
     const refused: string[] = []
     const processes = Array.from({ length: PROCESSES }, () => openLimits(clock, refused))

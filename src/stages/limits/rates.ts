@@ -192,7 +192,7 @@ class Slice implements Tokens {
     this.#tokens -= 1
   }
 
-  /** Calls that arrive in the meantime wait for the same lease, and then look again. */
+  /** Calls that arrive in the meantime wait for the same lease, and then check again. */
   ask(): Promise<void> {
     this.#waiting += 1
     this.#asking ??= this.#lease().finally(() => {

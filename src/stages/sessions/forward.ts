@@ -4,7 +4,7 @@ import type { Principal } from '#kernel/base/principal'
 import type { CallReply, CallRequest, Outcome } from '#kernel/call/call'
 import type { StageContext } from '#kernel/call/stages'
 import { heldElsewhere } from '#kernel/run/session-ends'
-import { placeOfSession, type SessionHolder, type Sessions } from './sessions.ts'
+import { locateSession, type SessionHolder, type Sessions } from './sessions.ts'
 
 /**
  * Forwards a session's calls to the process that holds its state. The session stage uses it; `server/replicas` implements `Hop`.
@@ -60,10 +60,10 @@ export async function closeWhereHeld(
   const { sessions, store } = needs
   const hop = openHop(needs)
   if (hop === undefined || sessions.holds(sessionId)) return await sessions.close(principal, sessionId)
-  const place = await placeOfSession(store, principal, sessionId)
-  if (place.kind !== 'held') return false
+  const location = await locateSession(store, principal, sessionId)
+  if (location.kind !== 'held') return false
   try {
-    return await hop.closeSession(place.holder, principal, sessionId)
+    return await hop.closeSession(location.holder, principal, sessionId)
   } catch (error) {
     if (error instanceof HopError) throw heldElsewhere()
     throw error
@@ -82,12 +82,12 @@ async function callInSession(
   request: CallRequest & { readonly sessionId: string },
 ): Promise<CallReply> {
   const { sessionId } = request
-  const place = await placeOfSession(needs.store, principal, sessionId)
+  const location = await locateSession(needs.store, principal, sessionId)
   // This process can return recorded outcomes, and report sessions that have ended or are lost.
-  if (place.kind !== 'held') return await needs.callTool(principal, request)
+  if (location.kind !== 'held') return await needs.callTool(principal, request)
   const named = { ...request, freshId: request.freshId ?? needs.newCallId() }
   try {
-    return await hop.call(place.holder, principal, adapted(needs, principal, named))
+    return await hop.call(location.holder, principal, adapted(needs, principal, named))
   } catch (error) {
     if (!(error instanceof HopError)) throw error
     needs.log.warn({ err: error, session: sessionId }, 'a call could not be forwarded')

@@ -12,7 +12,7 @@ import { sampleTool } from '../../../test/contracts/samples.ts'
 
 const REQUEST = { toolId: 'openwop:Slow.State', runId: 'r' }
 
-/** A tool whose state is ready when the test says so. */
+/** A tool whose state is ready when the test makes it ready. */
 function slowState() {
   const state = Promise.withResolvers<object>()
   const opening = Promise.withResolvers<void>()
@@ -32,7 +32,7 @@ function slowState() {
 }
 
 describe('a session that is closed while its state is being opened', () => {
-  it('rule 30: lets go of exactly the state that was made, and is not handed out', async () => {
+  it('rule 30: closes exactly the state that was opened, and is not returned to the caller', async () => {
     const { tool, state, opening, closed } = slowState()
     const store = openMemoryStore()
     const gateway = openTestGateway([tool], { store })
@@ -49,7 +49,7 @@ describe('a session that is closed while its state is being opened', () => {
     expect(types).toEqual(['writer.started', 'session.opened', 'run.ended', 'session.closed'])
   })
 
-  it('rule 30: has nothing to let go when its state could not be made', async () => {
+  it('rule 30: closes nothing if its state could not be opened', async () => {
     const { tool, state, opening, closed } = slowState()
     const gateway = openTestGateway([tool])
     const opened = gateway.openSession(ALICE, REQUEST)
@@ -67,7 +67,7 @@ describe('a closed session', () => {
     vi.useRealTimers()
   })
 
-  it('rule 30: leaves no timer behind that would hold on to its state', async () => {
+  it('rule 30: leaves no timer behind that would keep its state in memory', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const { tool, state } = slowState()
     state.resolve({})
@@ -99,7 +99,7 @@ describe('a session with a call whose outcome could not be stored yet', () => {
     return page?.events.map(({ type }) => type) ?? []
   }
 
-  it('OWP-41: closes behind the end of the call, whether the store works again by then or not', async () => {
+  it('OWP-41: closes after the end of the call, whether or not the store works again by then', async () => {
     expect(await typesAfterOutage(true)).toEqual(ENDED)
     expect(await typesAfterOutage(false)).toEqual(ENDED)
   })

@@ -35,8 +35,8 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-describe('a call in a session that waits for a yes', () => {
-  it('rule 30: keeps its session open beyond idle time, and uses its state after the yes', async () => {
+describe('a call in a session that waits for approval', () => {
+  it('rule 30: keeps its session open beyond its idle time, and uses its state after approval', async () => {
     const { gateway, call, decide, closed } = stage()
     const { sessionId } = await gateway.openSession(ALICE, { toolId: 'openwop:Note.Write' })
     expect(gist(await call(sessionId))).toBe('approval_required')
@@ -49,7 +49,7 @@ describe('a call in a session that waits for a yes', () => {
     expect(closed).toEqual([1])
   })
 
-  it('rule 30: is lost when the session is as old as any may be', async () => {
+  it('rule 30: is lost when the session reaches the maximum age', async () => {
     const { gateway, call, decide, closed } = stage(3_600_000)
     const { sessionId } = await gateway.openSession(ALICE, { toolId: 'openwop:Note.Write' })
     await call(sessionId)
@@ -60,7 +60,7 @@ describe('a call in a session that waits for a yes', () => {
     expect(await decide()).toBe('cancelled')
   })
 
-  it('OWP-40, OWP-41, OWP-45: is bracketed by its session, the question between call and return', async () => {
+  it('OWP-40, OWP-41, OWP-45: its session opens before it and closes after it, with the request for approval in between', async () => {
     const { call, decide, eventsOf } = stage()
     const { runId = '' } = await call()
     await decide()

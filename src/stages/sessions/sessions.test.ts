@@ -28,7 +28,7 @@ function statefulTool(session: Partial<NonNullable<Tool['session']>> = {}, run?:
 
 let gateway: RunningGateway
 
-/** A gateway whose timers and clock are the test's. */
+/** A gateway whose timers and clock the test controls. */
 function start(tool: Tool): RunningGateway {
   gateway = openTestGateway([tool])
   return gateway
@@ -49,7 +49,7 @@ async function codeOf(refused: Promise<unknown>): Promise<string> {
 
 beforeEach(() => {
   done.length = 0
-  // The rest of the event loop goes on as ever.
+  // Only timers and the clock are replaced; the rest of the event loop works as usual.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
 })
 
@@ -58,8 +58,8 @@ afterEach(async () => {
   await gateway.drain(0)
 })
 
-describe('the life of a session', () => {
-  it('OWP-41, OWP-44: an unused one closes by itself, completed', async () => {
+describe('the lifetime of a session', () => {
+  it('OWP-41, OWP-44: an unused session closes by itself, as completed', async () => {
     const { sessionId, runId } = await start(statefulTool()).openSession(ALICE, { toolId: TOOL_ID })
     await vi.advanceTimersByTimeAsync(IDLE_MS - 1)
     expect(gist(await gateway.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('ok 2')
@@ -73,7 +73,7 @@ describe('the life of a session', () => {
     expect(await gateway.closeSession(ALICE, sessionId)).toBe(false)
   })
 
-  it('openwop §7.3: optional state is made for sessions alone; other calls run without it', async () => {
+  it('openwop §7.3: optional state is opened only for sessions; other calls run without it', async () => {
     const tool = statefulTool({ isOptional: true }, (_input, { session }) => session ?? 'none')
     start(tool)
     expect(gist(await gateway.call(ALICE, callRequest('Box.Push')))).toBe('ok "none"')
@@ -97,7 +97,7 @@ describe('the life of a session', () => {
     await gateway.closeSession(ALICE, sessionId)
   })
 
-  it('rule 30: none is older than a day, however busy', async () => {
+  it('rule 30: no session lives longer than a day, however busy it is', async () => {
     const { sessionId, runId } = await start(statefulTool({ idleMs: 3 * DAY_MS })).openSession(ALICE, {
       toolId: TOOL_ID,
     })
@@ -109,7 +109,7 @@ describe('the life of a session', () => {
     expect(await typesOf(runId)).toEqual(['session.opened', 'called', 'returned', 'failed'])
   })
 
-  it('OWP-44, C2: a shutdown closes it as failed, state and all', async () => {
+  it('OWP-44, C2: a shutdown closes it as failed, and closes its state', async () => {
     const { runId } = await start(statefulTool()).openSession(ALICE, { toolId: TOOL_ID })
     await gateway.drain(0)
     expect(done).toEqual(['open', 'close'])
@@ -119,7 +119,7 @@ describe('the life of a session', () => {
     )
   })
 
-  it('OWP-41: a close that hangs is waited for, but not for ever', async () => {
+  it('OWP-41: a close that hangs is waited for only for a limited time', async () => {
     const never = new Promise<void>(() => undefined)
     const { sessionId, runId } = await start(statefulTool({ close: () => never })).openSession(ALICE, {
       toolId: TOOL_ID,
@@ -132,7 +132,7 @@ describe('the life of a session', () => {
     expect(await typesOf(runId)).toEqual(['session.opened', 'completed'])
   })
 
-  it('OWP-41: two closes at once close once', async () => {
+  it('OWP-41: two simultaneous closes close it once', async () => {
     const { sessionId, runId } = await start(statefulTool()).openSession(ALICE, { toolId: TOOL_ID })
     const both = await Promise.all([
       gateway.closeSession(ALICE, sessionId),
@@ -144,7 +144,7 @@ describe('the life of a session', () => {
     expect(await typesOf(runId)).toEqual(['session.opened', 'completed'])
   })
 
-  it('one that is closed while its state is still being opened lets that state go', async () => {
+  it('if it is closed while its state is being opened, the state is closed', async () => {
     const gate = Promise.withResolvers<string>()
     start(statefulTool({ open: () => gate.promise }))
     const opening = codeOf(gateway.openSession(ALICE, { toolId: TOOL_ID, runId: 'opening' }))
@@ -152,7 +152,7 @@ describe('the life of a session', () => {
     const page = await gateway.readRun(ALICE, { runId: 'opening', after: -1, waitMs: 0 })
     const [opened] = page?.events ?? []
     const sessionId = opened?.type === 'session.opened' ? opened.sessionId : ''
-    // Its id is known from the event, but there is nothing to call yet.
+    // The event reveals its id, but it accepts no calls yet.
     expect(gist(await gateway.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('session_not_found')
     expect(await gateway.closeSession(ALICE, sessionId)).toBe(true)
     expect(done).toEqual([])
@@ -162,7 +162,7 @@ describe('the life of a session', () => {
     expect(await typesOf('opening')).toEqual(['session.opened', 'completed'])
   })
 
-  it('a closed one is not remembered for a day', async () => {
+  it('a closed session is not kept in memory for a day', async () => {
     const { sessionId } = await start(statefulTool()).openSession(ALICE, { toolId: TOOL_ID })
     const before = vi.getTimerCount()
     await gateway.closeSession(ALICE, sessionId)
@@ -171,7 +171,7 @@ describe('the life of a session', () => {
 })
 
 describe('a call with a session of its own', () => {
-  it('OWP-41: ends the session with itself, failed when the tool failed', async () => {
+  it('OWP-41: its session ends with it, as failed if the tool failed', async () => {
     const tool = statefulTool({}, () => {
       throw new Error('no')
     })
@@ -180,7 +180,7 @@ describe('a call with a session of its own', () => {
     expect(done).toEqual(['open', 'close'])
   })
 
-  it('OWP-41: state that cannot be opened fails the call, and nothing is closed', async () => {
+  it('OWP-41: if the state cannot be opened, the call fails and nothing is closed', async () => {
     const tool = statefulTool({ open: () => Promise.reject(new Error('no')) })
     const reply = await start(tool).call(ALICE, callRequest('Box.Push'))
     expect(gist(reply)).toBe('tool_failed')
@@ -189,8 +189,8 @@ describe('a call with a session of its own', () => {
   })
 })
 
-describe('a call that is ended before it starts', () => {
-  it('OWP-53: has its pair of events, and no duration', async () => {
+describe('a call that ends before it starts', () => {
+  it('OWP-53: has both events, without a duration', async () => {
     const store = openMemoryStore()
     const claim = store.claim.bind(store)
     store.claim = async (call) => {
@@ -208,8 +208,8 @@ describe('a call that is ended before it starts', () => {
   })
 })
 
-describe('the life of a named run', () => {
-  it('ends after 15 minutes in which nothing happens and nothing is open', async () => {
+describe('the lifetime of a named run', () => {
+  it('ends after 15 minutes without events and without open calls or sessions', async () => {
     const clock = new FakeClock()
     gateway = openTestGateway([statefulTool(), sampleTool('Echo.Say@1.0.0', () => 1)], { clock })
     const say = () => gateway.call(ALICE, callRequest('Echo.Say', { runId: 'r' }))
@@ -226,7 +226,7 @@ describe('the life of a named run', () => {
     expect(await codeOf(gateway.openSession(ALICE, { toolId: TOOL_ID, runId: 'r' }))).toBe('request_invalid')
   })
 
-  it('does not end while a session is open in it', async () => {
+  it('does not end while a session in it is open', async () => {
     const clock = new FakeClock()
     gateway = openTestGateway([statefulTool(), sampleTool('Echo.Say@1.0.0', () => 1)], { clock })
     const { sessionId } = await gateway.openSession(ALICE, { toolId: TOOL_ID, runId: 'r' })

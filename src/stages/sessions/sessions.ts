@@ -74,8 +74,8 @@ export class Sessions {
       tool,
       run,
       log: boundLogger(log, { tool: tool.id, session: sessionId }),
-      onOver: (why) =>
-        void this.#closeOver(session, why).catch((error: unknown) =>
+      onExpired: (why) =>
+        void this.#closeExpired(session, why).catch((error: unknown) =>
           session.log.error({ err: error }, 'a session could not be closed'),
         ),
     })
@@ -125,7 +125,7 @@ export class Sessions {
       await this.#close(session, 'asked')
       return true
     }
-    const { kind } = await placeOfSession(this.#options.store, principal, sessionId)
+    const { kind } = await locateSession(this.#options.store, principal, sessionId)
     if (kind === 'held') throw heldElsewhere()
     return false
   }
@@ -134,7 +134,7 @@ export class Sessions {
    * Sessions that are closed, unknown or someone else's all get the same error; a session in another process may become reachable.
    */
   async notFound(principal: Principal, sessionId: string): Promise<ToolError> {
-    const { kind } = await placeOfSession(this.#options.store, principal, sessionId)
+    const { kind } = await locateSession(this.#options.store, principal, sessionId)
     if (kind === 'held') return heldElsewhere()
     return kind === 'lost' ? sessionLost() : sessionEnded()
   }
@@ -228,11 +228,11 @@ export class Sessions {
   }
 
   /** Rule 30: a call that waits for approval keeps its session, for as long as any session may live. */
-  async #closeOver(session: LiveSession, why: 'idle' | 'too old'): Promise<void> {
+  async #closeExpired(session: LiveSession, why: 'idle' | 'too old'): Promise<void> {
     const { sessionId, principal, calls } = session
     const { approvals } = this.#options.store
     if (why === 'too old') await this.#close(session, why)
-    else if (await approvals.isParkedIn({ tenant: principal.tenant, sessionId })) session.rest()
+    else if (await approvals.isParkedIn({ tenant: principal.tenant, sessionId })) session.startIdleTimer()
     else if (calls.size === 0) await this.#close(session, why)
   }
 
@@ -246,12 +246,12 @@ export class Sessions {
     const { store, clock, feed, unsaved } = this.#options
     const { sessionId, principal, tool, run, log, calls } = session
     const address = { tenant: principal.tenant, sessionId }
-    session.stopCounting()
+    session.stopTimers()
     const outcome = outcomeOf(reason, calls.size > 0)
     try {
       await store.beginSessionClose(address)
     } catch (error) {
-      log.warn({ err: error }, 'a session closes, but its closing could not be stored yet')
+      log.warn({ err: error }, 'the closing of a session could not be stored yet')
     }
     const running = [...calls]
     for (const call of running) call.interrupt(reason === 'shutdown' ? 'shutdown' : 'cancel')
@@ -287,7 +287,7 @@ function shuttingDown(): ToolError {
 function notKept(): ToolError {
   return fault(
     'not_ready',
-    'The server lost its hold on the store while the session was opened, and the session with it. Try again shortly.',
+    'The server lost its lease on the store while the session was being opened, so the session was lost. Try again shortly.',
     { retryAfterMs: 1_000 },
   )
 }
@@ -313,7 +313,7 @@ class LiveSession implements LiveSessionPort, SessionContext {
   /** Whether `open` has returned the state. */
   isOpen = false
   closing: Promise<void> | undefined
-  readonly #onOver: (why: 'idle' | 'too old') => void
+  readonly #onExpired: (why: 'idle' | 'too old') => void
   #idle: NodeJS.Timeout | undefined
   #age: NodeJS.Timeout | undefined
 
@@ -321,7 +321,7 @@ class LiveSession implements LiveSessionPort, SessionContext {
     parts: Pick<
       LiveSession,
       'sessionId' | 'writer' | 'principal' | 'userId' | 'claimedUserId' | 'tool' | 'run' | 'log'
-    > & { readonly onOver: (why: 'idle' | 'too old') => void },
+    > & { readonly onExpired: (why: 'idle' | 'too old') => void },
   ) {
     this.sessionId = parts.sessionId
     this.writer = parts.writer
@@ -331,15 +331,15 @@ class LiveSession implements LiveSessionPort, SessionContext {
     this.tool = parts.tool
     this.run = parts.run
     this.log = parts.log
-    this.#onOver = parts.onOver
+    this.#onExpired = parts.onExpired
   }
 
   /** Starts accepting calls, and starts the timers. */
   begin(state: unknown, maxMs: number): void {
     this.state = state
     this.isOpen = true
-    this.#age = setTimeout(() => this.#onOver('too old'), maxMs).unref()
-    this.rest()
+    this.#age = setTimeout(() => this.#onExpired('too old'), maxMs).unref()
+    this.startIdleTimer()
   }
 
   enter(call: SessionCall): void {
@@ -349,17 +349,17 @@ class LiveSession implements LiveSessionPort, SessionContext {
 
   leave(call: SessionCall): void {
     this.calls.delete(call)
-    if (this.calls.size === 0) this.rest()
+    if (this.calls.size === 0) this.startIdleTimer()
   }
 
   /** Starts the idle timer. */
-  rest(): void {
+  startIdleTimer(): void {
     clearTimeout(this.#idle)
     if (this.closing !== undefined) return
-    this.#idle = setTimeout(() => this.#onOver('idle'), this.tool.session?.idleMs ?? 0).unref()
+    this.#idle = setTimeout(() => this.#onExpired('idle'), this.tool.session?.idleMs ?? 0).unref()
   }
 
-  stopCounting(): void {
+  stopTimers(): void {
     clearTimeout(this.#idle)
     clearTimeout(this.#age)
   }
@@ -372,7 +372,7 @@ export interface SessionHolder {
   readonly address: string | undefined
 }
 
-type SessionPlace =
+type SessionLocation =
   | { readonly kind: 'held'; readonly holder: SessionHolder }
   /** The session's state was lost with its process. */
   | { readonly kind: 'lost' }
@@ -380,11 +380,11 @@ type SessionPlace =
   | { readonly kind: 'none' }
 
 /** Where the state of one of the principal's sessions is, if this process does not have it. */
-export async function placeOfSession(
+export async function locateSession(
   store: Pick<Store, 'findSession' | 'isWriterAlive' | 'writer'>,
   { tenant, id }: Principal,
   sessionId: string,
-): Promise<SessionPlace> {
+): Promise<SessionLocation> {
   const found = await store.findSession({ tenant, sessionId })
   if (found?.principal !== id || found.writer === store.writer) return { kind: 'none' }
   const { state, outcome, writer, address } = found

@@ -14,7 +14,7 @@ const counter = sampleTool('Counter.Next@1.0.0', () => 1, {
   session: { open: () => ({}), close: () => {}, idleMs: 60_000 },
 })
 
-it('rule 30: a session of another process is reported as such, and closes when its run is ended from here', async () => {
+it('rule 30: a session of another process is reported as such, and closes when this process ends its run', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'collet-two-'))
   const masterKey = randomBytes(32)
   const gateways = [0, 1].map(() =>
@@ -43,7 +43,7 @@ it('rule 30: a session of another process is reported as such, and closes when i
   }
 })
 
-it('rule 18: a process that lost its lease uses no state that it held before, and lets it go', async () => {
+it('rule 18: a process that lost its lease closes its earlier state and does not use it', async () => {
   const store = openMemoryStore()
   let writer = store.writer
   const leased: Store = Object.create(store, { writer: { get: () => writer } })
@@ -68,7 +68,7 @@ it('rule 18: a process that lost its lease uses no state that it held before, an
   }
 })
 
-it('rule 18: a session that opened while its process became another writer is closed, and its caller comes again', async () => {
+it('rule 18: a session that opened while its process became another writer is closed, and its caller may retry', async () => {
   const store = openMemoryStore()
   let { writer } = store
   const opened: string[] = []
@@ -96,7 +96,7 @@ it('rule 18: a session that opened while its process became another writer is cl
   }
 })
 
-it('rule 30: a session that may or may not have been opened is closed as soon as the store can be asked', async () => {
+it('rule 30: a session that may have been opened is closed as soon as the store works', async () => {
   const store = openMemoryStore()
   const opened: string[] = []
   const unsure: Store = Object.create(store, {

@@ -4,7 +4,7 @@ import { ALICE, gist } from '#testing/test-gateway'
 import { noting, PLAIN, workflowStage as stage, TEXT } from '../../../test/samples/workflows.ts'
 
 describe('the end of a workflow', () => {
-  it('ends its steps when it is cancelled, running ones and those that wait', async () => {
+  it('ends its running and waiting steps when it is cancelled', async () => {
     const effects: string[] = []
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
     const started = Promise.withResolvers<void>()
@@ -37,7 +37,7 @@ describe('the end of a workflow', () => {
       .toBe(1)
   })
 
-  it('can be cancelled while it is put away', async () => {
+  it('can be cancelled while it is suspended', async () => {
     const effects: string[] = []
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
     const flow = workflow({
@@ -63,7 +63,7 @@ describe('the end of a workflow', () => {
     expect(run?.isComplete).toBe(true)
   })
 
-  it('ends after the steps that its function did not wait for, and ends those that wait', async () => {
+  it('comes after the steps that its function did not await, and ends waiting steps', async () => {
     const effects: string[] = []
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
     const go = Promise.withResolvers<void>()
@@ -97,7 +97,7 @@ describe('the end of a workflow', () => {
       .toBe(1)
   })
 
-  it('rule 31: begins no step after its function has answered, though one that it did not wait for still runs', async () => {
+  it('rule 31: starts no step after its function has returned, even if a step that it did not await still runs', async () => {
     const effects: string[] = []
     const go = Promise.withResolvers<void>()
     const later = Promise.withResolvers<unknown>()
@@ -117,7 +117,7 @@ describe('the end of a workflow', () => {
       id: 'Flow.Early@1.0.0',
       uses: [after, slow],
       run: (input, { call }) => {
-        // Its answer is there long before the first step ends, which sets off another one.
+        // The function returns long before the first step ends, which would start another one.
         call(slow, input).catch(() => undefined)
         setImmediate(() => {
           later.resolve(call(after, input).catch((error: unknown) => error))

@@ -26,13 +26,13 @@ function open(tools: readonly DefinedTool[], store: Store, changes: Partial<Runn
   return { gateway, call }
 }
 
-/** A rate for `Note.One`. */
+/** A rate limit for `Note.One`. */
 function limitsOf(rate: NonNullable<CallLimit['rate']>): LimitSettings {
   const ofTool = { rate, concurrent: undefined, perPrincipal: { rate: undefined, concurrent: undefined } }
   return { ...NO_LIMITS, byTool: new Map([['Note.One', ofTool]]) }
 }
 
-describe('the life of a workflow', () => {
+describe('the lifetime of a workflow', () => {
   it('rule 13: steps of an inner workflow are kept until the outermost call is final', async () => {
     const effects: string[] = []
     const store = openMemoryStore()
@@ -64,7 +64,7 @@ describe('the life of a workflow', () => {
     await gateway.drain(0)
   })
 
-  it('rule 31: a shutdown puts it away, and another process goes on after its last finished step', async () => {
+  it('rule 31: a shutdown suspends it, and another process continues after its last finished step', async () => {
     const effects: string[] = []
     const store = openMemoryStore()
     const started = Promise.withResolvers<void>()
@@ -101,12 +101,12 @@ describe('the life of a workflow', () => {
       { tool: 'Flow.Stop@1.0.0' },
     ])
     const after = open(tools, store)
-    // What the step was cut by is its last word; the workflow goes on from there.
+    // The step keeps the outcome with which it was cut; the workflow continues from there.
     expect(gist(await after.call('Flow.Stop'))).toBe('ok ["a!","cancelled"]')
     expect(effects).toEqual(['Note.One a'])
   })
 
-  it('rule 11: a store that fails while it is put away is no end', async () => {
+  it('rule 11: a store failure during its suspension does not end it', async () => {
     const effects: string[] = []
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
     const flow = workflow({
@@ -130,7 +130,7 @@ describe('the life of a workflow', () => {
     expect(gist(await call('Flow.Ask'))).toBe('approval_required')
   })
 
-  it('rule 11: a step whose outcome waits for the store is no end, also for a round that joined it', async () => {
+  it('rule 11: a step whose outcome is not stored yet is not final, even for a run that joined it', async () => {
     const one = noting('Note.One@1.0.0', [])
     const run = () => 'not asked for'
     const [, flow] = requireTools([one, workflow({ ...PLAIN, id: 'Flow.Join@1.0.0', uses: [one], run })])
@@ -152,7 +152,7 @@ describe('the life of a workflow', () => {
     const record = stepRecord(store, { parent: 'k', name: 'one', nth: 1 })
     await store.claim(sampleCall({ record }))
     expect(await end()).toMatchObject({ kind: 'suspended' })
-    // Stored meanwhile: the next round has its value.
+    // The value has been stored in the meantime, so the next run gets it.
     await store.finish({
       run: attemptAt(sampleCall({ record }), 1),
       state: 'succeeded',
@@ -162,7 +162,7 @@ describe('the life of a workflow', () => {
     expect(await end()).toMatchObject({ kind: 'suspended' })
   })
 
-  it('steps wait for the limits of their tools, and count for no other caller', async () => {
+  it('steps wait for the limits of their tools, and do not count for other callers', async () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const flow = workflow({
@@ -180,7 +180,7 @@ describe('the life of a workflow', () => {
     expect(effects).toHaveLength(3)
   })
 
-  it('is put away when a limit does not open in time, and says when to come again', async () => {
+  it('is suspended if a limit is not free in time, and reports when to retry', async () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const flow = workflow({
@@ -199,7 +199,7 @@ describe('the life of a workflow', () => {
     expect(effects).toEqual(['Note.One a'])
   })
 
-  it('is put away while a budget is spent, and goes on in the next window', async () => {
+  it('is suspended while a budget is exhausted, and continues in the next window', async () => {
     const effects: string[] = []
     const clock = new FakeClock()
     const one = noting('Note.One@1.0.0', effects)
@@ -241,7 +241,7 @@ describe('the life of a workflow', () => {
     expect(effects).toEqual(['Note.First a'])
   })
 
-  it('ends after its time, with the steps that run', async () => {
+  it('ends at its timeout, together with its running steps', async () => {
     const aborted = Promise.withResolvers<void>()
     const slow = tool({
       ...PLAIN,
@@ -264,7 +264,7 @@ describe('the life of a workflow', () => {
     await aborted.promise
   })
 
-  it('OWP-89: the key a step sends upstream is one per effect, and the same in every attempt', async () => {
+  it("OWP-89: a step's upstream key is one per effect, and the same in every attempt", async () => {
     const keys: string[] = []
     let fails = 1
     const send = tool({
@@ -289,7 +289,7 @@ describe('the life of a workflow', () => {
     expect(new Set([first, second, ...other]).size).toBe(4)
   })
 
-  it('bounds the number of its steps', async () => {
+  it('limits the number of its steps', async () => {
     const pure = tool({
       id: 'Note.Pure@1.0.0',
       description: 'P.',

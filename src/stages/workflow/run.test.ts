@@ -5,7 +5,7 @@ import { ALICE, callRequest, errorOf, gist, openTestGateway } from '#testing/tes
 import { noting, PLAIN, workflowStage as stage, TEXT } from '../../../test/samples/workflows.ts'
 
 describe('a workflow', () => {
-  it('rule 31: calls its steps as the same caller, tells them in its own run, and replays its outcome', async () => {
+  it('rule 31: calls its steps as the same caller, reports them in its own run, and replays its outcome', async () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const two = noting('Note.Two@1.0.0', effects)
@@ -49,7 +49,7 @@ describe('a workflow', () => {
     ])
   })
 
-  it('names its steps by any of their names, which are one step in the record', async () => {
+  it('calls its steps by any of their names, which are the same step in the record', async () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const two = noting('Note.Two@1.0.0', effects)
@@ -96,7 +96,7 @@ describe('a workflow', () => {
     expect(effects).toHaveLength(2)
   })
 
-  it('is parked while a step waits for a yes, costs no attempt when asked again, and goes on from there', async () => {
+  it('is parked while a step waits for approval, uses no attempt when called again, and continues after approval', async () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
@@ -123,7 +123,7 @@ describe('a workflow', () => {
     const before = (await store.readJournal([], 1_000)).length
     expect(gist(await call('Flow.Ask'))).toBe('approval_required')
     expect((await store.readJournal([], 1_000)).length).toBe(before)
-    // A client without keys is that caller too (rule 6).
+    // A client without keys resumes the call too (rule 6).
     expect((await call('Flow.Ask', undefined)).callId).toBe('k')
     expect(effects).toEqual(['Note.One a'])
     expect(await approve()).toBe('decided')
@@ -132,7 +132,7 @@ describe('a workflow', () => {
     expect(await gateway.readCall(ALICE, 'k')).toMatchObject({ state: 'succeeded', attempt: 1 })
   })
 
-  it('rule 5: put away under another definition it says so, speaks of no approval of its own, and goes on under the old one', async () => {
+  it('rule 5: if its definition changed while it was suspended, the error says so and mentions no approval; it continues with the old definition', async () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
@@ -159,7 +159,7 @@ describe('a workflow', () => {
     expect(effects).toEqual(['Note.One a', 'Note.Asked a'])
   })
 
-  it('waits for the yes to a step as long as its caller wants to', async () => {
+  it('waits for the approval of a step as long as its caller requests', async () => {
     const effects: string[] = []
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
     const flow = workflow({
@@ -200,7 +200,7 @@ describe('a workflow', () => {
     expect(gist(await call('Flow.Ask'))).toBe('ok "approval_rejected!"')
   })
 
-  it('is parked while a step lacks a secret, and goes on when it is sent', async () => {
+  it('is parked while a step lacks a secret, and continues when the secret is sent', async () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const secret = tool({
@@ -227,7 +227,7 @@ describe('a workflow', () => {
     expect(effects).toEqual(['Note.One a'])
   })
 
-  it('rule 31: stops with workflow_diverged when a recorded step is asked for something else', async () => {
+  it('rule 31: stops with workflow_diverged if it makes a call that differs from the recorded step', async () => {
     const effects: string[] = []
     let round = 0
     const one = noting('Note.One@1.0.0', effects)
@@ -256,7 +256,7 @@ describe('a workflow', () => {
     expect(effects).toEqual(['Note.One round 1'])
   })
 
-  it('fans out over named steps, and says so when two cannot be told apart', async () => {
+  it('runs named steps concurrently, and reports an error if two steps cannot be distinguished', async () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const uses = [one]
@@ -280,7 +280,7 @@ describe('a workflow', () => {
     expect(bare.developerMessage).toContain("call(tool, input, { step: 'send-1' })")
   })
 
-  it('calls nothing that it does not list', async () => {
+  it('cannot call a tool that it does not list', async () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const two = noting('Note.Two@1.0.0', effects)
@@ -295,7 +295,7 @@ describe('a workflow', () => {
     expect(effects).toEqual([])
   })
 
-  it('tries a step again whose author says that nothing took effect, and sees only its last word', async () => {
+  it('retries a step whose author states that nothing took effect, and sees only the final outcome', async () => {
     const effects: string[] = []
     let left = 2
     const flaky = noting('Note.Flaky@1.0.0', effects, {}, (text) => {
@@ -314,7 +314,7 @@ describe('a workflow', () => {
     expect(errorOf(await call('Flow.Flaky', 'again'))).toMatchObject({ code: 'tool_failed', canRetry: false })
   })
 
-  it('nests, and goes on through all of it after a yes deep inside', async () => {
+  it('can be nested, and continues at all levels after the approval of an inner step', async () => {
     const effects: string[] = []
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
     const inner = workflow({

@@ -36,7 +36,7 @@ describe('an address of PostgreSQL', () => {
     ['postgres://a%40b:hunter%402@[::1]:5432/my%20db', 'postgres://a@b@[::1]:5432/my db'],
     ['postgres:///collet?host=/run/postgresql', 'postgres:///run/postgresql/collet'],
     ['postgres://', 'postgres://'],
-  ])('%s is shown without what is secret', (address, shown) => {
+  ])('%s is shown without secrets', (address, shown) => {
     expect(problemOfAddress(address)).toBeUndefined()
     expect(shownAddress(address)).toBe(shown)
   })
@@ -50,14 +50,14 @@ describe('an address of PostgreSQL', () => {
     'postgres://app:hunter2@db/x?options=-c%20fsync=off',
     'postgres://app@db/x?password=hunter2&password=hunter2',
     'postgres://app@db/x?sslmode=hunter2',
-  ])('%s is refused without repeating what may be secret', (address) => {
+  ])('%s is refused with a message that does not repeat secrets', (address) => {
     const problem = problemOfAddress(address)
     expect(problem).toBeDefined()
     expect(problem).not.toContain('hunt')
     expect(shownAddress(address)).not.toContain('hunter2')
   })
 
-  it('says where the database itself is, behind a pooler', () => {
+  it('can name the database itself, behind a pooler', () => {
     const address = 'postgres://u:p@pooler:6432/d?sslmode=require&direct=db.example:5433'
     expect(problemOfAddress(address)).toBeUndefined()
     expect(directAddress(address)).toBe('postgres://u:p@db.example:5433/d?sslmode=verify-full')
@@ -67,7 +67,7 @@ describe('an address of PostgreSQL', () => {
       expect(problemOfAddress(`postgres://u@h/d?direct=${wrong}`), wrong).toContain('direct must be')
   })
 
-  it('says how long a lease is, within bounds', () => {
+  it('sets the length of a lease, within limits', () => {
     const leased = (value: string) => `postgres://u:p@pooler/d?lease=${value}&direct=db`
     expect(['5', '300'].map((value) => leaseOfAddress(leased(value)))).toEqual([5_000, 300_000])
     expect(leaseOfAddress('postgres://u@h/d')).toBe(10_000)
@@ -79,7 +79,7 @@ describe('an address of PostgreSQL', () => {
       )
   })
 
-  it('asks for TLS only with a certificate that is checked, unless it says otherwise', () => {
+  it('uses TLS only with a checked certificate, unless it says otherwise', () => {
     const modeOf = (mode: string) =>
       URL.parse(connectionAddress(`postgres://u:p@h/d?sslmode=${mode}`))?.searchParams.get('sslmode')
     expect(['require', 'verify-ca', 'verify-full'].map(modeOf)).toEqual(Array(3).fill('verify-full'))

@@ -8,7 +8,7 @@ import { PARTS_TABLES } from './journal-parts.ts'
 
 const { migrations: MIGRATIONS, queries: QUERIES } = DEFINITION
 
-/** Statements that look at every row of a table, each with its reason. */
+/** Statements that read every row of a table, each with the reason. */
 const WALKS: Readonly<Record<string, string>> = {
   allWriters: 'one row per process that ever wrote',
   oldChains: 'one row per process that ever wrote',
@@ -37,12 +37,12 @@ afterAll(async () => {
   await client.end()
 })
 
-it('open values are numbered, and a question mark in quotes is left alone', () => {
+it('parameters are numbered, and a question mark in quotes is unchanged', () => {
   expect(numbered("SELECT ? WHERE a = '?''?' AND b = ?")).toBe("SELECT $1 WHERE a = '?''?' AND b = $2")
 })
 
 describe('every statement', () => {
-  it('is understood by both databases, with as many open values', async () => {
+  it('is valid in both databases, with the same number of parameters', async () => {
     const sqlite = new DatabaseSync(':memory:')
     for (const step of MIGRATIONS) sqlite.exec(step)
     const refused: string[] = []
@@ -58,26 +58,26 @@ describe('every statement', () => {
     sqlite.close()
   })
 
-  it('takes numbers of 64 bits: a time in milliseconds needs them', async () => {
+  it('uses 64-bit numbers, which times in milliseconds need', async () => {
     const { rows } = await client.query(
       `SELECT name FROM pg_prepared_statements WHERE 'integer'::regtype = ANY (parameter_types)`,
     )
     expect(rows.map(({ name }) => name)).toEqual([])
   })
 
-  it('finds its rows by an index, and walks no table for one of them', async () => {
+  it('finds its rows by an index, and never scans a table', async () => {
     await client.query('SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off')
     const walking: string[] = []
     for (const name of NAMES) {
       const { rows } = await client.query(`EXPLAIN (GENERIC_PLAN) ${postgresText(name)}`)
       const plan = rows.map((row) => String(row['QUERY PLAN'])).join('\n')
-      // What is left after seqscan is off has no index to go by.
+      // A sequential scan that remains although seqscan is off means that there is no index for it.
       if (/Seq Scan on (?!pg_)/.test(plan)) walking.push(name)
     }
     expect(walking.filter((name) => !(name in WALKS))).toEqual([])
   })
 
-  it('names no column that PostgreSQL takes for something else', () => {
+  it('uses no column name that PostgreSQL treats as something else', () => {
     const reserved = /(?<![."\w])(user|current_date|current_time|session_user)\b(?!["(])/i
     expect(NAMES.filter((name) => reserved.test(QUERIES[name] ?? ''))).toEqual([])
   })

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Ask, get, type SqlValue, write } from '#kernel/store/engine'
+import { get, type SqlValue, type StatementRequest, write } from '#kernel/store/engine'
 import { KeyRing } from '#kernel/store/key-ring'
 import { createDatabase } from '../../../test/store/databases.ts'
 import { answerAll, BATCHES } from './batches.ts'
@@ -40,8 +40,8 @@ function finishValues(record: string, attempt = 1): SqlValue[] {
   return ['succeeded', 2_000, FAR, 5, 6, 12, record, attempt, 1]
 }
 
-/** Each query with asks that succeed, that find nothing, and that are about the same row. */
-const ASKS: Readonly<Record<string, () => Ask[]>> = {
+/** Each query with requests that succeed, that find nothing, and that concern the same row. */
+const ASKS: Readonly<Record<string, () => StatementRequest[]>> = {
   insertCall: () =>
     ['new-1', 'record-1', 'new-2', 'new-1'].map((record) => write('insertCall', ...callValues(record))),
   finishCall: () =>
@@ -67,19 +67,19 @@ const ASKS: Readonly<Record<string, () => Ask[]>> = {
   ],
 }
 
-/** What the asks are answered, and what the tables hold then; undone afterwards. */
-async function outcome(asks: readonly Ask[], inOneGo: boolean) {
+/** The answers to the requests, and the content of the tables afterwards; then undoes everything. */
+async function outcome(requests: readonly StatementRequest[], inOneGo: boolean) {
   await connection.one({ text: 'BEGIN' })
   try {
-    if (inOneGo) await answerAll(connection, asks, 'change')
-    else for (const ask of asks) await answerAll(connection, [ask], 'change')
+    if (inOneGo) await answerAll(connection, requests, 'change')
+    else for (const request of requests) await answerAll(connection, [request], 'change')
     const tables = await connection.send([
       { text: 'SELECT * FROM calls ORDER BY record' },
       { text: 'SELECT * FROM runs ORDER BY key' },
       { text: 'SELECT * FROM run_events ORDER BY run, sequence' },
     ])
     return {
-      answers: asks.map(({ answer }) => answer),
+      answers: requests.map(({ answer }) => answer),
       tables: tables.map(({ rows }) => rows.map(withoutNo)),
     }
   } finally {
@@ -87,20 +87,20 @@ async function outcome(asks: readonly Ask[], inOneGo: boolean) {
   }
 }
 
-/** Numbers are given out also by what is undone. */
+/** Removes the number, because undone inserts use up numbers too. */
 function withoutNo({ no: _, ...row }: Readonly<Record<string, unknown>>) {
   return row
 }
 
-describe('a statement for many', () => {
-  it('is tried here for every query that has one', () => {
+describe('a batch statement', () => {
+  it('is tested here for every query that has one', () => {
     expect(Object.keys(ASKS).toSorted()).toEqual(Object.keys(BATCHES).toSorted())
   })
 
-  it.each(Object.keys(ASKS))('%s answers and changes what the single ones do', async (query) => {
-    const asks = ASKS[query] ?? (() => [])
-    const alone = await outcome(asks(), false)
-    const together = await outcome(asks(), true)
+  it.each(Object.keys(ASKS))('%s has the same answers and effects as single statements', async (query) => {
+    const requests = ASKS[query] ?? (() => [])
+    const alone = await outcome(requests(), false)
+    const together = await outcome(requests(), true)
     expect(together.tables).toEqual(alone.tables)
     expect(together.answers).toMatchObject(alone.answers)
   })

@@ -1,25 +1,25 @@
 import { StoreError } from '#kernel/base/errors'
 import { queries as recoveryQueries } from '#kernel/store/calls/recovery'
-import { type Ask, NUL_REFUSED, type Row, type SqlValue } from '#kernel/store/engine'
+import { NUL_REFUSED, type Row, type SqlValue, type StatementRequest } from '#kernel/store/engine'
 import { DEFINITION } from '#store/collet-store'
 import type { Connection, Result, Statement } from './connection.ts'
 import { NOW_MS } from './lease.ts'
 
 /**
- * Statements for PostgreSQL: the texts of all modules in its dialect, and batch forms for many asks of the same query, which take a third
+ * Statements for PostgreSQL: the texts of all modules in its dialect, and batch forms for many requests of the same query, which take a third
  * of the time. Only queries that every call needs have a batch form, because it repeats the query. The step functions know nothing
  * of batches.
  */
 
-/** Answers many asks in one write. Asks of the same query become one statement if the query has a batch form. */
+/** Answers many requests in one write. Asks of the same query become one statement if the query has a batch form. */
 export async function answerAll(
   connection: Connection,
-  asked: readonly Ask[],
+  all: readonly StatementRequest[],
   purpose: Purpose,
   before: readonly Statement[] = [],
 ): Promise<void> {
-  const asks = asked.some(containsNul) ? asked.filter((ask) => !findsNothing(ask)) : asked
-  const batches = groupByQuery(asks).map((same) => prepareStatement(same, purpose))
+  const requests = all.some(containsNul) ? all.filter((request) => !findsNothing(request)) : all
+  const batches = groupByQuery(requests).map((same) => prepareStatement(same, purpose))
   if (batches.length === 0 && before.length === 0) return
   const results = await connection.send([...before, ...batches.map(({ statement }) => statement)])
   for (const [index, batch] of batches.entries()) {
@@ -28,20 +28,26 @@ export async function answerAll(
   }
 }
 
-/** Groups asks that one statement can answer. */
-function groupByQuery(asks: readonly Ask[]): readonly (readonly Ask[])[] {
-  if (asks.length === 1) return [asks]
-  return [...Map.groupBy(asks, (ask) => (BATCHES[ask.query] === undefined ? ask : ask.query)).values()]
+/** Groups requests that one statement can answer. */
+function groupByQuery(requests: readonly StatementRequest[]): readonly (readonly StatementRequest[])[] {
+  if (requests.length === 1) return [requests]
+  return [
+    ...Map.groupBy(requests, (request) =>
+      BATCHES[request.query] === undefined ? request : request.query,
+    ).values(),
+  ]
 }
 
 /** Whether the statement nearly always changes one row, and has a form that fails otherwise. */
-export function isPresumable(ask: Ask): ask is Extract<Ask, { readonly kind: 'write' }> {
-  return ask.kind === 'write' && STRICT_TEXTS[ask.query] !== undefined && !containsNul(ask)
+export function isPresumable(
+  request: StatementRequest,
+): request is Extract<StatementRequest, { readonly kind: 'write' }> {
+  return request.kind === 'write' && STRICT_TEXTS[request.query] !== undefined && !containsNul(request)
 }
 
-/** Statements that change one row per ask, or fail. */
-export function presumedStatements(asks: readonly Ask[]): readonly Statement[] {
-  return groupByQuery(asks).flatMap((same) => {
+/** Statements that change one row per request, or fail. */
+export function presumedStatements(requests: readonly StatementRequest[]): readonly Statement[] {
+  return groupByQuery(requests).flatMap((same) => {
     const query = same[0]?.query ?? ''
     const text = STRICT_TEXTS[query]
     if (text === undefined) return []
@@ -49,21 +55,21 @@ export function presumedStatements(asks: readonly Ask[]): readonly Statement[] {
   })
 }
 
-function containsNul({ values }: Ask): boolean {
+function containsNul({ values }: StatementRequest): boolean {
   return values.some((value) => typeof value === 'string' && value.includes('\0'))
 }
 
 /** No stored text contains NUL, so a search for it finds nothing. PostgreSQL would refuse the parameter. */
-function findsNothing(ask: Ask): boolean {
-  if (!containsNul(ask)) return false
-  if (postgresText(ask.query).startsWith('SELECT')) return true
+function findsNothing(request: StatementRequest): boolean {
+  if (!containsNul(request)) return false
+  if (postgresText(request.query).startsWith('SELECT')) return true
   throw new StoreError('not_written', NUL_REFUSED)
 }
 
 /** A `change` locks the rows that its decisions depend on until its commit. */
 export type Purpose = 'read' | 'change'
 
-export function statementOf({ query, values }: Ask, purpose: Purpose): Statement {
+export function statementOf({ query, values }: StatementRequest, purpose: Purpose): Statement {
   const lock = purpose === 'change' ? LOCKS[query] : undefined
   if (lock === undefined) return { name: query, text: postgresText(query), values }
   return { name: `${query} locked`, text: `${postgresText(query)} ${lock}`, values }
@@ -74,30 +80,30 @@ interface PreparedStatement {
   deliver(result: Result): void
 }
 
-function prepareStatement(asks: readonly Ask[], purpose: Purpose): PreparedStatement {
-  const [first] = asks
-  if (first === undefined) throw new Error('a batch needs at least one ask')
+function prepareStatement(requests: readonly StatementRequest[], purpose: Purpose): PreparedStatement {
+  const [first] = requests
+  if (first === undefined) throw new Error('a batch needs at least one request')
   const batch = BATCHES[first.query]
-  if (batch === undefined || asks.length === 1) {
+  if (batch === undefined || requests.length === 1) {
     return { statement: statementOf(first, purpose), deliver: (result) => answer(first, result) }
   }
-  const rows = asks.map(({ values }) => values)
+  const rows = requests.map(({ values }) => values)
   return {
     statement: { name: `${first.query} of many`, text: batch.text, values: columns(rows) },
     deliver(result) {
       const split = batch.split(rows, result.rows)
-      for (const [index, ask] of asks.entries()) {
+      for (const [index, request] of requests.entries()) {
         const own = split[index] ?? []
-        answer(ask, { rows: own, changed: own.length, command: result.command })
+        answer(request, { rows: own, changed: own.length, command: result.command })
       }
     },
   }
 }
 
-function answer(ask: Ask, { rows, changed }: Result): void {
-  if (ask.kind === 'write') ask.answer = changed
-  else if (ask.kind === 'get') ask.answer = rows[0]
-  else ask.answer = rows
+function answer(request: StatementRequest, { rows, changed }: Result): void {
+  if (request.kind === 'write') request.answer = changed
+  else if (request.kind === 'get') request.answer = rows[0]
+  else request.answer = rows
 }
 
 type Values = readonly SqlValue[]
@@ -105,20 +111,20 @@ type Values = readonly SqlValue[]
 /** One statement that replaces many statements of the same query. */
 interface Batch {
   readonly text: string
-  /** Returns the rows for each ask, in the order of the asks. */
-  split(asked: readonly Values[], rows: readonly Row[]): readonly (readonly Row[])[]
+  /** Returns the rows for each request, in the order of the requests. */
+  split(parameters: readonly Values[], rows: readonly Row[]): readonly (readonly Row[])[]
 }
 
-/** Converts the parameters of many asks to one array per parameter. */
-function columns(asked: readonly Values[]): SqlValue[][] {
-  return (asked[0] ?? []).map((_, index) => asked.map((values) => values[index] ?? null))
+/** Converts the parameters of many requests to one array per parameter. */
+function columns(parameters: readonly Values[]): SqlValue[][] {
+  return (parameters[0] ?? []).map((_, index) => parameters.map((values) => values[index] ?? null))
 }
 
-/** Only the first ask with a key gets the changed row; `at` is the index of the key among the parameters. */
+/** Only the first request with a key gets the changed row; `at` is the index of the key among the parameters. */
 function splitChanges(at: number, column: string): Batch['split'] {
-  return (asked, rows) => {
+  return (parameters, rows) => {
     const changed = new Map(rows.map((row) => [row[column], row]))
-    return asked.map((values) => {
+    return parameters.map((values) => {
       const key = values[at] ?? null
       const row = changed.get(key)
       changed.delete(key)
@@ -127,10 +133,10 @@ function splitChanges(at: number, column: string): Batch['split'] {
   }
 }
 
-/** Every ask for a record gets its row, even if several asks are for the same record. */
-function splitFound(asked: readonly Values[], rows: readonly Row[]): readonly (readonly Row[])[] {
+/** Every request for a record gets its row, even if several requests are for the same record. */
+function splitFound(parameters: readonly Values[], rows: readonly Row[]): readonly (readonly Row[])[] {
   const found = new Map(rows.map((row) => [row.record, [row]]))
-  return asked.map(([record]) => found.get(record) ?? [])
+  return parameters.map(([record]) => found.get(record) ?? [])
 }
 
 const CALL_COLUMNS = {
@@ -186,15 +192,15 @@ export const BATCHES: Partial<Record<string, Batch>> = {
       t AS (UPDATE runs SET next = next + u.many, open = open + u.opened, touched_at = greatest(touched_at, u.at)
         FROM u WHERE runs.key = u.k AND u.nth = 1 RETURNING runs.key, runs.no, runs.next - u.many AS first)
       SELECT u.i, t.no, t.first + u.nth - 1 AS sequence FROM u JOIN t ON t.key = u.k`,
-    split(asked, rows) {
+    split(parameters, rows) {
       const taken = new Map(rows.map(({ i, ...row }) => [i, [row]]))
-      return asked.map((_, index) => taken.get(index + 1) ?? [])
+      return parameters.map((_, index) => taken.get(index + 1) ?? [])
     },
   },
   insertRunEvent: {
     text: `INSERT INTO run_events (run, sequence, at, fact, caller_group, caller_at, caller_length)
       SELECT * FROM ${unnest(['bigint', 'bigint', 'bigint', 'text', 'bigint', 'bigint', 'bigint'])}`,
-    split: (asked) => asked.map(() => [{}]),
+    split: (parameters) => parameters.map(() => [{}]),
   },
 }
 

@@ -131,7 +131,7 @@ export class Connection {
     return connection
   }
 
-  /** Whether the connection no longer works. Statements under way may or may not have taken effect. */
+  /** Whether the connection no longer works. Statements in progress may or may not have taken effect. */
   get isLost(): boolean {
     return this.#isLost
   }

@@ -1,10 +1,10 @@
 import { StoreError } from '#kernel/base/errors'
 import {
-  type Ask,
   type CommitGroup,
   type Engine,
   type NotifyChange,
   type PendingChange,
+  type StatementRequest,
   type Steps,
   type StoreWatcher,
   write,
@@ -49,7 +49,7 @@ interface PostgresEngineOptions extends Pick<StoreOptions, 'onCommit'> {
   readonly wallMs: () => number
 }
 
-const MAX_LOOK_MS = 3_600_000
+const MAX_SCAN_MS = 3_600_000
 
 const BEGIN_SNAPSHOT = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
 /** A dropped partition disappears from existing snapshots too, so none is dropped while a snapshot is open. */
@@ -91,8 +91,8 @@ export class PostgresEngine implements Engine {
   async read<T>(steps: Steps<T>): Promise<T> {
     this.#waitingReads += 1
     try {
-      return await driveEach(steps, async (asks) => {
-        for (const ask of asks) await this.#ask(ask)
+      return await driveEach(steps, async (requests) => {
+        for (const request of requests) await this.#request(request)
       })
     } catch (error) {
       throw storeErrorOf(error, 'cannot read the database')
@@ -119,9 +119,9 @@ export class PostgresEngine implements Engine {
     try {
       await connection.send([...connection.begin(BEGIN_SNAPSHOT), KEEP_PARTS])
       const answer = this.#answerOn(connection, 'read')
-      return await driveEach(steps, async (asks) => {
+      return await driveEach(steps, async (requests) => {
         signal.throwIfAborted()
-        await answer(asks)
+        await answer(requests)
       })
     } catch (error) {
       throw signal.aborted ? error : storeErrorOf(error, 'cannot read the database')
@@ -183,7 +183,7 @@ export class PostgresEngine implements Engine {
     if (plan.make === undefined && plan.drop.length === 0) return 0
     // Uses a separate connection, because scanning a large partition takes long.
     const { url, direct, chain } = this.#options
-    const connection = await Connection.open(direct ?? url, { maxSilenceMs: MAX_LOOK_MS })
+    const connection = await Connection.open(direct ?? url, { maxSilenceMs: MAX_SCAN_MS })
     try {
       return await maintainPartitions(connection, plan, chain.keys)
     } finally {
@@ -218,7 +218,7 @@ export class PostgresEngine implements Engine {
     const { chain, volumes } = this.#options
     if (volumes.isDue(chain.head.n + 1)) await volumes.take(connection, chain.head.n + 1)
     if (await this.#attempt(connection, changes, 'presume')) return
-    await this.#attempt(connection, changes, 'ask')
+    await this.#attempt(connection, changes, 'wait')
   }
 
   /**
@@ -230,7 +230,7 @@ export class PostgresEngine implements Engine {
     const exclusive = changes.filter(({ lane }) => lane === undefined)
     const opening = [...connection.begin(), ...(exclusive.length === 0 ? [] : [EXCLUSIVE_LOCK])]
     const transaction = new Transaction(connection, guard, opening, trust)
-    const answer: AnswerAll = (asks) => transaction.answer(asks)
+    const answer: AnswerAll = (requests) => transaction.answer(requests)
     const group = chain.openGroup()
     let head: ChainHead | undefined
     let isCommitting = false
@@ -268,7 +268,7 @@ export class PostgresEngine implements Engine {
     try {
       await transaction.open()
       const sentAtMs = monotonicMs()
-      const head = await driveEach(chain.begin(), (asks) => transaction.answer(asks))
+      const head = await driveEach(chain.begin(), (requests) => transaction.answer(requests))
       await transaction.commit([])
       chain.head = head
       this.#lease.hold(chain.no, sentAtMs)
@@ -330,19 +330,19 @@ export class PostgresEngine implements Engine {
   }
 
   /** Statements from one turn of the event loop are sent together. */
-  async #ask(ask: Ask): Promise<void> {
+  async #request(request: StatementRequest): Promise<void> {
     await new Promise<void>((resolve, reject) => {
-      this.#reading.push({ ask, resolve, reject })
+      this.#reading.push({ request, resolve, reject })
       if (this.#reading.length === 1) setImmediate(() => void this.#answerReads(this.#reading.splice(0)))
     })
-    this.#options.guard.check(ask)
+    this.#options.guard.check(request)
   }
 
   async #answerReads(reading: readonly PendingRead[]): Promise<void> {
     try {
       await answerAll(
         await this.#reads.current(),
-        reading.map(({ ask }) => ask),
+        reading.map(({ request }) => request),
         'read',
       )
       for (const { resolve } of reading) resolve()
@@ -385,15 +385,15 @@ export class PostgresEngine implements Engine {
   }
 
   #answerOn(connection: Connection, purpose: Purpose): AnswerAll {
-    return async (asks) => {
-      await answerAll(connection, asks, purpose)
-      for (const ask of asks) this.#options.guard.check(ask)
+    return async (requests) => {
+      await answerAll(connection, requests, purpose)
+      for (const request of requests) this.#options.guard.check(request)
     }
   }
 }
 
 interface PendingRead {
-  readonly ask: Ask
+  readonly request: StatementRequest
   resolve(): void
   reject(error: unknown): void
 }

@@ -113,8 +113,8 @@ function checkConnections(facts: Row): Finding {
   const [room, used] = [integer(facts, 'room'), integer(facts, 'used')]
   const replicas = Math.floor((room - used) / CONNECTIONS_PER_REPLICA)
   const message = `${used} of ${room} connections are in use; a server needs ${CONNECTIONS_PER_REPLICA}`
-  if (replicas >= 2) return ok('room', message)
-  return warn('room', message, 'Raise max_connections, or close unused connections.')
+  if (replicas >= 2) return ok('connections', message)
+  return warn('connections', message, 'Raise max_connections, or close unused connections.')
 }
 
 const MIN_REPORTED_MS = 200

@@ -8,7 +8,7 @@ import { openPostgresStore } from './open.ts'
 
 const DAY_MS = 86_400_000
 const START = Date.UTC(2026, 10, 16, 12)
-/** Kept for so long that a part is two days wide. */
+/** The journal is kept for so long that a partition is two days wide. */
 const POLICY = { resultsMs: DAY_MS, journalMs: 24 * DAY_MS }
 const masterKey = randomBytes(32)
 
@@ -41,7 +41,7 @@ async function rowsOf<Found>(text: string): Promise<readonly Found[]> {
   return (await client.query(text)).rows
 }
 
-/** Which groups are where, by the place in their chains. */
+/** The groups in each partition, by their positions in their chains. */
 async function groupsByPart(): Promise<Record<string, readonly number[]>> {
   const rows = await rowsOf<{ part: string; n: string }>(
     'SELECT CAST(CAST(tableoid AS regclass) AS text) AS part, n FROM commit_groups ORDER BY writer, n',
@@ -61,7 +61,7 @@ async function purgeAll(store: Store): Promise<void> {
 }
 
 describe('the journal on PostgreSQL', () => {
-  it('is divided by days, and lets go of whole parts but not of what a call needs', async () => {
+  it('is partitioned by days, and drops whole partitions except the groups that calls need', async () => {
     const url = await newDatabase()
     const store = await openStore(url)
     await finishedCall(store, 'first')

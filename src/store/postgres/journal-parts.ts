@@ -36,7 +36,7 @@ function dayOf(ms: number): number {
 export class Volumes implements GroupIds {
   readonly #nowMs: () => number
   #current = { no: -1, day: -1, firstN: 0 }
-  /** Position of a group whose commit is under way. Until the result is known, a replacement must have the same number. */
+  /** Position of a group whose commit is in progress. Until the result is known, a replacement must have the same number. */
   #sentN = -1
 
   constructor(nowMs: () => number) {

@@ -7,9 +7,9 @@ import { driveLanes } from './lanes.ts'
 const keys = KeyRing.fresh({ current: randomBytes(32) })
 
 /** Asks so many times, each time in its own name, and writes an event with each answer. */
-function change(name: string, lane: string, asks: number, gave: Map<string, unknown>): PendingChange {
+function change(name: string, lane: string, requests: number, gave: Map<string, unknown>): PendingChange {
   function* begin(group: CommitGroup): Steps<string> {
-    for (let nth = 0; nth < asks; nth += 1) {
+    for (let nth = 0; nth < requests; nth += 1) {
       const row = yield* get('readMeta', `${name}${nth}`)
       group.append({
         type: 'writer.started',
@@ -25,9 +25,10 @@ function change(name: string, lane: string, asks: number, gave: Map<string, unkn
 async function drive(changes: readonly PendingChange[]) {
   const group = new CommitGroup({ id: 1, writer: 1, keys, notify: () => answered(undefined) })
   const trips: string[][] = []
-  await driveLanes(group, changes, async (asks) => {
-    trips.push(asks.map(({ values }) => String(values[0])))
-    for (const ask of asks) if (ask.kind === 'get') ask.answer = { value: String(ask.values[0]) }
+  await driveLanes(group, changes, async (requests) => {
+    trips.push(requests.map(({ values }) => String(values[0])))
+    for (const request of requests)
+      if (request.kind === 'get') request.answer = { value: String(request.values[0]) }
   })
   const events: readonly { readonly heads: readonly { readonly writer: string }[] }[] = JSON.parse(
     group.eventsJson,
@@ -35,8 +36,8 @@ async function drive(changes: readonly PendingChange[]) {
   return { trips, events: events.map(({ heads }) => heads[0]?.writer) }
 }
 
-describe('lanes', () => {
-  it('take their steps together, and the changes of one lane after another', async () => {
+describe('statements of different lanes', () => {
+  it('are sent together, while changes in one lane run one after another', async () => {
     const gave = new Map<string, unknown>()
     const { trips } = await drive([
       change('a', 'left', 2, gave),
@@ -48,7 +49,7 @@ describe('lanes', () => {
     expect([...gave.keys()].toSorted()).toEqual(['a', 'b', 'c', 'd'])
   })
 
-  it('leave the events of each change together, in the order of the changes', async () => {
+  it('keep the events of each change together, in the order of the changes', async () => {
     const gave = new Map<string, unknown>()
     const changes = ['a', 'b', 'c'].map((name, index) => change(name, name, 3 - index, gave))
     const { events } = await drive(changes)

@@ -1,5 +1,5 @@
 import type { JournalEvent } from '#kernel/journal/events'
-import { type Ask, CommitGroup, type PendingChange, type Steps } from '#kernel/store/engine'
+import { CommitGroup, type PendingChange, type StatementRequest, type Steps } from '#kernel/store/engine'
 import type { Slice } from '#kernel/store/rows'
 
 /**
@@ -7,8 +7,8 @@ import type { Slice } from '#kernel/store/rows'
  * round trips as its longest change has statements. Changes of one lane concern the same run or call and are applied in order.
  */
 
-/** Answers all asks in one round trip. */
-export type AnswerAll = (asks: readonly Ask[]) => Promise<void>
+/** Answers all requests in one round trip. */
+export type AnswerAll = (requests: readonly StatementRequest[]) => Promise<void>
 
 /** Runs steps with one round trip each. */
 export async function driveEach<Result>(steps: Steps<Result>, answerAll: AnswerAll): Promise<Result> {
@@ -31,7 +31,7 @@ export async function driveLanes(
   const lanes = Map.groupBy(parts, ({ change }) => change.lane)
   let waiting = [...lanes.values()].flatMap(startLane)
   while (waiting.length > 0) {
-    await answerAll(waiting.map(({ ask }) => ask))
+    await answerAll(waiting.map(({ request }) => request))
     waiting = waiting.flatMap((lane) => advance(lane))
   }
   // Events are added change by change, as if each change had been applied alone.
@@ -44,13 +44,13 @@ interface StartedChange {
 }
 
 interface Lane {
-  readonly steps: Iterator<Ask, unknown, void>
+  readonly steps: Iterator<StatementRequest, unknown, void>
   readonly current: StartedChange
   readonly later: readonly StartedChange[]
 }
 
 interface WaitingLane extends Lane {
-  readonly ask: Ask
+  readonly request: StatementRequest
 }
 
 /** Starts the first change of a lane; returns nothing if no change of the lane has a statement. */
@@ -62,7 +62,7 @@ function startLane([current, ...later]: readonly StartedChange[]): readonly Wait
 
 function advance(lane: Lane): readonly WaitingLane[] {
   const step = lane.steps.next()
-  if (step.done !== true) return [{ ...lane, ask: step.value }]
+  if (step.done !== true) return [{ ...lane, request: step.value }]
   lane.current.change.keep(step.value)
   return startLane(lane.later)
 }

@@ -20,7 +20,7 @@ const WANTED_MS = 3 * WANT_AGAIN_MS
 /** Beyond this many names, every commit is announced without names. */
 const MAX_WANTED = 10_000
 /** A commit may happen before a request for notices arrives, so the waiter checks twice by itself. */
-const LOOK_AGAIN_MS = [100, 500]
+const CHECK_AGAIN_MS = [100, 500]
 const RECONNECT_MS = 1_000
 /** How often to poll if notices do not arrive. */
 const POLL_MS = 250
@@ -73,9 +73,9 @@ export class Notices {
   watch(notify: NotifyChange): StoreWatcher {
     this.#listeners.add(notify)
     if (this.#timer === undefined && !this.#isClosed) {
-      const look = () => void this.#keepUp().catch(() => undefined)
-      this.#timer = setInterval(look, RECONNECT_MS).unref()
-      look()
+      const check = () => void this.#keepUp().catch(() => undefined)
+      this.#timer = setInterval(check, RECONNECT_MS).unref()
+      check()
     }
     return { want: (name) => this.#want(name), end: () => void this.#listeners.delete(notify) }
   }
@@ -158,7 +158,7 @@ export class Notices {
     if (!isNew) return
     this.#outbox.want.add(name)
     this.#sendSoon()
-    for (const ms of LOOK_AGAIN_MS) setTimeout(() => this.#notifyHere([name]), ms).unref()
+    for (const ms of CHECK_AGAIN_MS) setTimeout(() => this.#notifyHere([name]), ms).unref()
   }
 
   #receive(text: string): void {

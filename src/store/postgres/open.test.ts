@@ -23,7 +23,7 @@ async function run(url: string, text: string) {
 }
 
 describe('a database', () => {
-  it('is prepared once by two that open it at once, and gets the steps it lacks', async () => {
+  it('is migrated once by two processes that open it at the same time, and gets the missing migrations', async () => {
     const url = await createDatabase('steps')
     await Promise.all([prepareDatabase(url, keys), prepareDatabase(url, keys)])
     await run(url, "INSERT INTO meta (name, value) VALUES ('kept', 'yes')")
@@ -35,7 +35,7 @@ describe('a database', () => {
     )
   })
 
-  it('stays as it is when a step fails, and with another key', async () => {
+  it('stays unchanged if a migration fails, and with another key', async () => {
     const url = await createDatabase('fails')
     await prepareDatabase(url, keys)
     const wrong = `${NEXT} CREATE TABLE hosts (name TEXT);`
@@ -50,7 +50,7 @@ describe('a database', () => {
     await prepareDatabase(url, keys)
   })
 
-  it('is not opened with a trigger in it', async () => {
+  it('is refused if it contains a trigger', async () => {
     const url = await createDatabase('triggers')
     await prepareDatabase(url, keys)
     await run(
@@ -61,7 +61,7 @@ describe('a database', () => {
     await expect(prepareDatabase(url, keys)).rejects.toThrow('trigger')
   })
 
-  it('that is not there is named as such', async () => {
+  it('that does not exist is reported as such', async () => {
     const url = Object.assign(new URL(await createDatabase('there')), { pathname: 'nowhere' }).href
     await expect(prepareDatabase(url, keys)).rejects.toMatchObject({ code: 'unreadable' })
   })

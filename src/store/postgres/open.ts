@@ -89,7 +89,7 @@ async function migrate(
   keys: KeyRing,
   { mode, migrations }: { readonly mode: SchemaMode; readonly migrations: readonly string[] },
 ): Promise<Migration> {
-  const answer: AnswerAll = (asks) => answerAll(connection, asks, 'change')
+  const answer: AnswerAll = (requests) => answerAll(connection, requests, 'change')
   const version = await readSchemaVersion(connection)
   const steps = await driveEach(missingMigrations(version, keys, migrations), answer)
   const migration = { from: version, to: migrations.length }
@@ -109,14 +109,16 @@ export async function takeSteps(
   if (from === 0) await connection.one({ text: SCALAR_FUNCTIONS })
   for (const step of steps) await connection.one({ text: postgresSchema(step) })
   if (from === 0) await connection.one({ text: PARTS_TABLES })
-  await driveEach(write('writeMeta', VERSION, String(to)), (asks) => answerAll(connection, asks, 'change'))
+  await driveEach(write('writeMeta', VERSION, String(to)), (requests) =>
+    answerAll(connection, requests, 'change'),
+  )
 }
 
 /** Returns 0 if there are no tables. */
 export async function readSchemaVersion(connection: Connection): Promise<number> {
   const { rows } = await connection.one({ text: "SELECT 1 AS n WHERE to_regclass('meta') IS NOT NULL" })
   if (rows.length === 0) return 0
-  const row = await driveEach(get('readMeta', VERSION), (asks) => answerAll(connection, asks, 'read'))
+  const row = await driveEach(get('readMeta', VERSION), (requests) => answerAll(connection, requests, 'read'))
   return Number(text(row ?? {}, 'value'))
 }
 

@@ -86,7 +86,7 @@ export async function openPostgresTables(url: string): Promise<StoreTables> {
         throw error
       }
     },
-    run: (steps) => driveEach(steps, (asks) => answerAll(connection, asks, 'read')),
+    run: (steps) => driveEach(steps, (requests) => answerAll(connection, requests, 'read')),
     close: () => connection.close(),
   }
 }

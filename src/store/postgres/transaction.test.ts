@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { type Ask, get, type SqlValue, write } from '#kernel/store/engine'
+import { get, type SqlValue, type StatementRequest, write } from '#kernel/store/engine'
 import { KeyRing } from '#kernel/store/key-ring'
 import { RowGuard } from '#kernel/store/row-mac'
 import { sampleCall, success } from '../../../test/contracts/samples.ts'
@@ -15,7 +15,7 @@ let connection: Connection
 
 beforeAll(async () => {
   url = await createDatabase('transaction')
-  // A store that is opened prepares the database, and one that writes has a writer there.
+  // Opening a store creates the tables, and the first write creates its writer.
   const store = await openPostgresStore({ url, masterKey })
   await store.insertFinished(sampleCall({ record: 'taken' }), finished())
   await store.close()
@@ -29,7 +29,7 @@ function finished() {
   return { state: 'succeeded' as const, outcome: success('42'), atMs: 2_000 }
 }
 
-function insertCall(record: string, state = 'running'): Ask {
+function insertCall(record: string, state = 'running'): StatementRequest {
   const values: SqlValue[] = [
     ...[record, 'default', 'key:a', 'tool', 'definition', 'write', 'never', 1_000, 'fingerprint', state],
     ...[1, 1_000, null, 1, 0, 10, 0, 20, null, null, null, null, null, null, null, 0, null],
@@ -37,7 +37,7 @@ function insertCall(record: string, state = 'running'): Ask {
   return write('insertCall', ...values)
 }
 
-function finishCall(record: string): Ask {
+function finishCall(record: string): StatementRequest {
   return write('finishCall', 'succeeded', 2_000, 1, 5, 6, 12, record, 1, 1)
 }
 
@@ -52,32 +52,32 @@ async function stateOf(record: string): Promise<unknown> {
 }
 
 describe('a transaction that presumes', () => {
-  it('makes calls and ends others in one write, which is also its commit', async () => {
+  it('inserts and finishes calls in one write that also commits', async () => {
     const sent = vi.spyOn(connection, 'send')
     const transaction = begin('presume')
-    const asks = [insertCall('new-1'), insertCall('new-2'), finishCall('new-1')]
-    for (const ask of asks) await transaction.answer([ask])
+    const requests = [insertCall('new-1'), insertCall('new-2'), finishCall('new-1')]
+    for (const request of requests) await transaction.answer([request])
     await transaction.commit([])
     expect(sent).toHaveBeenCalledTimes(1)
     sent.mockRestore()
-    expect(asks.map(({ answer }) => answer)).toEqual([1, 1, 1])
+    expect(requests.map(({ answer }) => answer)).toEqual([1, 1, 1])
     expect([await stateOf('new-1'), await stateOf('new-2')]).toEqual(['succeeded', 'running'])
   })
 
   it.each([
-    { why: 'a key was taken', ask: () => insertCall('taken') },
-    { why: 'a run was not there to be ended', ask: () => finishCall('nobody') },
-    { why: 'a run had ended already', ask: () => finishCall('taken') },
-  ])('fails as a whole, and says that it is in doubt, when $why', async ({ ask }) => {
+    { why: 'a key was taken', request: () => insertCall('taken') },
+    { why: 'a run was not there to be ended', request: () => finishCall('nobody') },
+    { why: 'a run had ended already', request: () => finishCall('taken') },
+  ])('fails as a whole, and is doubtful, when $why', async ({ request }) => {
     const transaction = begin('presume')
-    await transaction.answer([insertCall('beside'), ask()])
+    await transaction.answer([insertCall('beside'), request()])
     await expect(transaction.commit([])).rejects.toThrow()
     await transaction.undo()
     expect(transaction.isDoubtful).toBe(true)
     expect(await stateOf('beside')).toBeUndefined()
   })
 
-  it('has made what it presumed before anything that is asked later', async () => {
+  it('sends presumed statements before later statements', async () => {
     const transaction = begin('presume')
     const found = get('findCall', 'seen')
     await transaction.answer([insertCall('seen'), found])
@@ -87,7 +87,7 @@ describe('a transaction that presumes', () => {
 })
 
 describe('the store', () => {
-  it('tells each of a group what became of it, also when one of them finds its key taken', async () => {
+  it("returns each change's own result, even if one of them finds its key taken", async () => {
     const store = await openPostgresStore({ url, masterKey })
     try {
       const records = ['group-1', 'taken', 'group-2']

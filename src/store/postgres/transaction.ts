@@ -1,5 +1,5 @@
 import { StoreError } from '#kernel/base/errors'
-import type { Ask } from '#kernel/store/engine'
+import type { StatementRequest } from '#kernel/store/engine'
 import type { RowGuard } from '#kernel/store/row-mac'
 import { answerAll, isPresumable, presumedStatements } from './batches.ts'
 import { COMMIT, type Connection, ROLLBACK, type Statement } from './connection.ts'
@@ -8,21 +8,21 @@ import { COMMIT, type Connection, ROLLBACK, type Statement } from './connection.
  * A transaction with few round trips, each of which costs as much as the work of many rows. Its beginning is sent with its first
  * statement. A statement whose answer is nearly always the same (the key of a new call is free, an ending run is still this
  * writer's) is answered at once and sent later, at the latest with the commit, in a form that fails if the answer was different.
- * If it fails, the whole transaction is undone, and the engine repeats the changes with `ask`.
+ * If it fails, the whole transaction is undone, and the engine repeats the changes with `wait`.
  */
 
 /** Whether answers that are nearly always the same are presumed until the commit. */
-export type Trust = 'presume' | 'ask'
+export type Trust = 'presume' | 'wait'
 
 export class Transaction {
   readonly connection: Connection
   readonly #guard: RowGuard
   readonly #trust: Trust
   #opening: readonly Statement[]
-  #presumed: Ask[] = []
+  #presumed: StatementRequest[] = []
   #isDoubtful = false
 
-  constructor(connection: Connection, guard: RowGuard, opening: readonly Statement[], trust: Trust = 'ask') {
+  constructor(connection: Connection, guard: RowGuard, opening: readonly Statement[], trust: Trust = 'wait') {
     this.connection = connection
     this.#guard = guard
     this.#opening = opening
@@ -39,11 +39,12 @@ export class Transaction {
     await this.connection.send(this.#unsent())
   }
 
-  async answer(asks: readonly Ask[]): Promise<void> {
-    const unanswered = this.#trust === 'ask' ? asks : asks.filter((ask) => !this.#presumes(ask))
+  async answer(requests: readonly StatementRequest[]): Promise<void> {
+    const unanswered =
+      this.#trust === 'wait' ? requests : requests.filter((request) => !this.#presumes(request))
     if (unanswered.length === 0) return
     await answerAll(this.connection, unanswered, 'change', this.#unsent())
-    for (const ask of unanswered) this.#guard.check(ask)
+    for (const request of unanswered) this.#guard.check(request)
   }
 
   /** A `COMMIT` after a failure succeeds as `ROLLBACK`, so the command is checked. */
@@ -56,10 +57,10 @@ export class Transaction {
     if (!this.connection.isLost) await this.connection.one(ROLLBACK)
   }
 
-  #presumes(ask: Ask): boolean {
-    if (!isPresumable(ask)) return false
-    ask.answer = 1
-    this.#presumed.push(ask)
+  #presumes(request: StatementRequest): boolean {
+    if (!isPresumable(request)) return false
+    request.answer = 1
+    this.#presumed.push(request)
     this.#isDoubtful = true
     return true
   }

@@ -19,7 +19,7 @@ function openStore(at = path): Store {
   return store
 }
 
-/** Ends a store the way a process does that still had calls running. */
+/** Ends a store like a process that still had running calls. */
 async function leaveBehind(store: Store): Promise<void> {
   open.splice(open.indexOf(store), 1)
   await store.close()
@@ -42,8 +42,8 @@ afterEach(async () => {
   rmSync(folder, { recursive: true })
 })
 
-describe('what a writer leaves behind', () => {
-  it('rule 8: a call that still ran when its writer ended gracefully becomes ambiguous', async () => {
+describe('a dead writer', () => {
+  it('rule 8: its running call becomes ambiguous, even if it ended gracefully', async () => {
     const first = openStore()
     await first.claim(sampleCall())
     await leaveBehind(first)
@@ -91,7 +91,7 @@ describe('what a writer leaves behind', () => {
     },
   )
 
-  it('rule 8: a read cut by a crash ends without an operator', async () => {
+  it('rule 8: a cut read ends without an operator', async () => {
     const first = openStore()
     const call = sampleCall({ tier: 'read', rerunUntilMs: Number.MAX_SAFE_INTEGER })
     await first.insertFinished(call, { state: 'released', outcome: failure(true), atMs: 2_000 })
@@ -114,7 +114,7 @@ describe('what a writer leaves behind', () => {
     expect(await other.recover(5_000)).toEqual({ deadWriters: 0, ambiguous: 0 })
   })
 
-  it('rule 17: a removed lock file kills nobody, and its owner puts it back', async () => {
+  it('rule 17: a removed lock file does not make its writer dead, and the writer restores it', async () => {
     const first = openStore()
     await first.claim(sampleCall())
     const other = openStore()
@@ -129,7 +129,7 @@ describe('what a writer leaves behind', () => {
   })
 })
 
-describe('contents', () => {
+describe('stored contents', () => {
   it('rule 10: a second late result does not replace the first', async () => {
     const store = openStore()
     const call = sampleCall()
@@ -140,7 +140,7 @@ describe('contents', () => {
     expect((await store.find(call))?.late).toEqual(success('"first"'))
   })
 
-  it('rule 14: an outcome moved under another call does not open', async () => {
+  it('rule 14: an outcome that was moved to another call cannot be opened', async () => {
     const store = openStore()
     for (const record of ['a', 'b']) {
       await store.insertFinished(sampleCall({ record }), {
@@ -159,7 +159,7 @@ describe('contents', () => {
     expect((await openStore().list({ limit: 5 })).calls.map(({ record }) => record)).toEqual(['b', 'a'])
   })
 
-  it('rule 15: groups that swapped places, and a chain emptied as a whole, do not verify', async () => {
+  it('rule 15: swapped groups, and a chain that was emptied completely, are detected', async () => {
     const store = openStore()
     await store.claim(sampleCall())
     await store.claim(sampleCall({ record: 'record-2' }))
@@ -175,7 +175,7 @@ describe('contents', () => {
     })
   })
 
-  it('takes nothing after it is closed, and closes once', async () => {
+  it('cannot be changed after the store is closed, and closing twice closes once', async () => {
     const store = openStore()
     await store.probe()
     const closing = [store.close(), store.close()]

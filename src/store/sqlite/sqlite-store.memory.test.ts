@@ -11,11 +11,11 @@ import {
 import { STORE_CONTRACT } from '../../../test/contracts/store-contract.ts'
 import { openMemoryStore } from './sqlite-store.ts'
 
-/** Room for the empty tables and a few hundred calls. */
+/** Space for the empty tables and a few hundred calls. */
 const SMALL_BYTES = 700_000
 const MORE_THAN_FIT = 5_000
 
-/** Claims calls one by one until one is refused; gives how many were taken and why the next was not. */
+/** Claims calls until one is refused; returns their number and the reason for the refusal. */
 async function fill(store: ReturnType<typeof openMemoryStore>) {
   for (let taken = 0; taken < MORE_THAN_FIT; taken += 1) {
     try {
@@ -30,7 +30,7 @@ async function fill(store: ReturnType<typeof openMemoryStore>) {
 describe('the store in memory', () => {
   for (const { name, run } of STORE_CONTRACT) it(name, () => run(async () => openMemoryStore()))
 
-  it('leaves no file behind, and is a world of its own', async () => {
+  it('creates no file, and is separate from every other store', async () => {
     const [one, other] = [openMemoryStore(), openMemoryStore()]
     await one.claim(sampleCall())
     expect(await other.find(sampleCall())).toBeUndefined()
@@ -55,7 +55,7 @@ describe('the store in memory', () => {
     await store.close()
   })
 
-  it('rule 13: has room again when calls and sessions are forgotten', async () => {
+  it('rule 13: has space again after calls and sessions are deleted', async () => {
     const store = openMemoryStore({ maxBytes: SMALL_BYTES })
     await store.openSession(sampleSession('ses_1'))
     expect(await store.closeSession(sampleSession('ses_1'), 'completed', 2_000)).toBe(true)

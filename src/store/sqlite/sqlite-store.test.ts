@@ -27,7 +27,7 @@ async function close(store: Store): Promise<void> {
   await store.close()
 }
 
-/** Changes the file behind the store's back, as a tamperer would. */
+/** Changes the file without the store, as a tamperer would. */
 function tamper(sql: string): void {
   const database = new DatabaseSync(path)
   database.exec(sql)
@@ -47,7 +47,7 @@ afterEach(async () => {
 describe('the SQLite store', () => {
   for (const { name, run } of STORE_CONTRACT) it(name, () => run(async () => openStore()))
 
-  it('gives back after a restart what it acknowledged before', async () => {
+  it('returns acknowledged data after a restart', async () => {
     const first = openStore()
     const call = sampleCall({ userId: 'u' })
     await first.claim(call)
@@ -57,7 +57,7 @@ describe('the SQLite store', () => {
     expect(openStore().find(call)).toEqual(before)
   })
 
-  it('OWP-22: writes and syncs for nothing too, so that a refusal of nothing costs what another costs', async () => {
+  it('OWP-22: also writes and syncs for an empty list of denials, so that timing reveals nothing', async () => {
     const store = openStore()
     await store.claim(sampleCall())
     const before = readFileSync(`${path}-wal`)
@@ -66,7 +66,7 @@ describe('the SQLite store', () => {
     expect(store.audit.readDenials({ after: 0, limit: 10 })).toEqual([])
   })
 
-  it('rule 14: writes no input, output or caller text in the clear', async () => {
+  it("rule 14: writes no input, output or caller's text in plain text", async () => {
     const store = openStore()
     const call = sampleCall({
       callId: 'CLEAR-CALL',
@@ -103,7 +103,7 @@ describe('the SQLite store', () => {
   })
 
   it.each(['outcome_length - 1', 'outcome_length - 2', 'outcome_length + 1'])(
-    'rule 14: a piece of a sealed value is no value: %s',
+    'rule 14: a truncated sealed value cannot be read: %s',
     async (length) => {
       const store = openStore()
       const call = sampleCall()
@@ -118,12 +118,12 @@ describe('the SQLite store', () => {
     },
   )
 
-  it('names a file that is not a database', () => {
+  it('reports a file that is not a database', () => {
     writeFileSync(path, 'this is not a database, but it is long enough to be looked at as if it were one')
     expect(() => openStore()).toThrow(/not a SQLite database, or it is damaged/)
   })
 
-  it('rule 19: a change that fails takes nobody else with it', async () => {
+  it('rule 19: a change that fails does not affect the other changes of its group', async () => {
     const store = openStore()
     const bad = { ...sampleCall({ record: 'record-2' }), rerunUntilMs: Number.NaN }
     const results = await Promise.allSettled([
@@ -135,7 +135,7 @@ describe('the SQLite store', () => {
     expect((await store.verify()).ok).toBe(true)
   })
 
-  it('two writers on one file see each other and both chains verify', async () => {
+  it('with two writers on one file, each sees the other, and both chains verify', async () => {
     const left = openStore()
     const right = openStore()
     const claims = await Promise.all(
@@ -157,7 +157,7 @@ describe('verifying the SQLite journal', () => {
     }
   }
 
-  it('rule 15: an untouched journal verifies', async () => {
+  it('rule 15: an unchanged journal verifies', async () => {
     const store = openStore()
     await writeCalls(store, 5)
     expect(store.verify()).toMatchObject({ ok: true, chains: 1, groups: 6, events: 6 })
@@ -184,7 +184,7 @@ describe('verifying the SQLite journal', () => {
     expect(verification.firstBad).toMatchObject({ writer: store.writer, group })
   })
 
-  it('rule 15: a cut tail shows in the heads the next writer recorded', async () => {
+  it('rule 15: a truncated chain is detected by the heads that the next writer recorded', async () => {
     const first = openStore()
     await writeCalls(first, 3)
     await close(first)
@@ -198,7 +198,7 @@ describe('verifying the SQLite journal', () => {
     })
   })
 
-  it('rule 15: whoever keeps a head from being recorded is seen', async () => {
+  it('rule 15: preventing the recording of a head is detected', async () => {
     const first = openStore()
     await writeCalls(first, 3)
     await close(first)
@@ -209,7 +209,7 @@ describe('verifying the SQLite journal', () => {
     expect(await second.verify()).toMatchObject({ ok: false, firstBad: { writer: first.writer, group: 2 } })
   })
 
-  it('rule 16: groups of several writers are read in the order of their time, from the position of each', async () => {
+  it("rule 16: groups of several writers are read in the order of their times, from each writer's position", async () => {
     let nowMs = 1_000
     const [left, right] = [openStore({ nowMs: () => nowMs }), openStore({ nowMs: () => nowMs })]
     const reported = async (after: readonly JournalHead[]) =>
@@ -226,7 +226,7 @@ describe('verifying the SQLite journal', () => {
     expect(await reported(early)).toEqual(['right 0', 'right 1', 'left 1', 'right 2'])
   })
 
-  it('rule 15: a writer records each head once, so the journal grows with writers and not with their square', async () => {
+  it('rule 15: a writer records each head once, so the journal grows linearly with the number of writers', async () => {
     for (let index = 0; index < 6; index += 1) {
       const store = openStore()
       await store.probe()
@@ -238,7 +238,7 @@ describe('verifying the SQLite journal', () => {
     expect(started.map(({ heads }) => heads.length)).toEqual([0, 1, 1, 1, 1, 1])
   })
 
-  it('rule 15: a cut tail shows although many writers began since, and although the clock went back', async () => {
+  it('rule 15: a truncated chain is detected even if many writers have started since, and even if the clock went back', async () => {
     let nowMs = 9_000
     const first = openStore({ nowMs: () => nowMs })
     await writeCalls(first, 1)
@@ -262,7 +262,7 @@ describe('verifying the SQLite journal', () => {
     })
   })
 
-  it('rule 15: looking and refusing leave no trace in the journal', async () => {
+  it('rule 15: reads and refusals leave no trace in the journal', async () => {
     const first = openStore()
     const call = sampleCall()
     await first.claim(call)
@@ -283,7 +283,7 @@ describe('verifying the SQLite journal', () => {
     expect(first.readJournal([], 100)).toEqual(before)
   })
 
-  it('tells a database that cannot be written', async () => {
+  it('reports a database that cannot be written', async () => {
     const store = openStore()
     await store.probe()
     const blocker = new DatabaseSync(path)
@@ -294,7 +294,7 @@ describe('verifying the SQLite journal', () => {
     expect(() => store.checkWritable()).not.toThrow()
   })
 
-  it('rule 15: a cut tail shows against a head kept elsewhere', async () => {
+  it('rule 15: a truncated chain is detected by a head that was kept elsewhere', async () => {
     const store = openStore()
     await writeCalls(store, 3)
     await close(store)
@@ -326,7 +326,7 @@ describe('verifying the SQLite journal', () => {
     })
   })
 
-  it('rule 15: what outlives retention is recorded anew when the record of its head is forgotten', async () => {
+  it('rule 15: a head is recorded again if retention removes its record', async () => {
     const dayMs = 86_400_000
     let nowMs = 1_000
     const begin = () => openStore({ nowMs: () => nowMs })
@@ -349,7 +349,7 @@ describe('verifying the SQLite journal', () => {
     expect((await openStore().verify()).firstBad).toMatchObject({ writer: first.writer })
   })
 
-  it('rule 13: the payload of a group goes when its last call has expired', async () => {
+  it('rule 13: the payload of a group is removed when its last call has expired', async () => {
     const store = openStore()
     const calls = ['a', 'b'].map((record) => sampleCall({ record, tier: 'read' }))
     await Promise.all(
@@ -370,7 +370,7 @@ describe('verifying the SQLite journal', () => {
     database.close()
   })
 
-  it('tells what other processes write, and nothing else', async () => {
+  it('reports writes by other processes, but not its own', async () => {
     const [own, other] = [openStore(), openStore()]
     await Promise.all([own.probe(), other.probe()])
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })

@@ -62,7 +62,7 @@ export function openSqliteTables(path: string): StoreTables {
         throw error
       }
     },
-    run: async (steps) => drive(steps, (ask) => database.answer(ask)),
+    run: async (steps) => drive(steps, (request) => database.answer(request)),
     close: async () => database.close(),
   }
 }

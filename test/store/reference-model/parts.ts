@@ -97,7 +97,7 @@ export class ReferenceBudgets {
     return granted
   }
 
-  giveBack(window: BudgetWindow, unspent: Spending): void {
+  returnUnspent(window: BudgetWindow, unspent: Spending): void {
     const handed = this.#handed(window)
     handed.used = perUnit((unit) => Math.max(0, handed.used[unit] - unspent[unit]))
   }

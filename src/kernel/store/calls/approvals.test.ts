@@ -64,10 +64,10 @@ describe('an approver’s reason', () => {
   )
 
   it.each([
-    ['changed is unreadable, and the rest is read', "'$.reason', 'sealed:AAAA'", '[unreadable]'],
-    ['moved to another question is so too', "'$.approval', 'approval-2'", '[unreadable]'],
-    ['written by an earlier version, in the clear, is read as it is', "'$.reason', 'as it was'", 'as it was'],
-  ])('that was %s in a run event', async (_what, change, shown) => {
+    ['changed is unreadable, and the others are read', "'$.reason', 'sealed:AAAA'", '[unreadable]'],
+    ['moved to another approval is unreadable', "'$.approval', 'approval-2'", '[unreadable]'],
+    ['stored in plain text is returned unchanged', "'$.reason', 'as it was'", 'as it was'],
+  ])('that was %s', async (_what, change, shown) => {
     await store.approvals.decide(yesOf('key:bob', { reason: REASON }))
     await store.close()
     const database = new DatabaseSync(path)

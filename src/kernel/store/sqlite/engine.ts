@@ -4,13 +4,13 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError } from '#kernel/base/errors'
 import { EventLoopYielder } from '#kernel/base/long-work'
 import {
-  type Ask,
   drive,
   type Engine,
   get,
   type NotifyChange,
   type PendingChange,
   type Row,
+  type StatementRequest,
   type Steps,
   type StoreWatcher,
 } from '#kernel/store/engine'
@@ -98,9 +98,9 @@ export class SqliteEngine implements Engine {
     const database = new Database(path, new DatabaseSync(path, { readOnly: true }), definition.queries)
     try {
       database.exec('BEGIN')
-      return await driveInPieces(steps, (ask) => {
+      return await driveInPieces(steps, (request) => {
         signal.throwIfAborted()
-        this.#answerFrom(database, ask)
+        this.#answerFrom(database, request)
       })
     } catch (error) {
       throw signal.aborted ? error : storeErrorOf(error, 'cannot read the database')
@@ -261,11 +261,11 @@ export class SqliteEngine implements Engine {
     return drive(steps, this.#answer)
   }
 
-  readonly #answer = (ask: Ask): void => this.#answerFrom(this.#database, ask)
+  readonly #answer = (request: StatementRequest): void => this.#answerFrom(this.#database, request)
 
-  #answerFrom(database: Database, ask: Ask): void {
-    database.answer(ask)
-    if (this.#checked.has(ask.query)) this.#options.guard.check(ask)
+  #answerFrom(database: Database, request: StatementRequest): void {
+    database.answer(request)
+    if (this.#checked.has(request.query)) this.#options.guard.check(request)
   }
 }
 
@@ -278,7 +278,7 @@ function attempt<T>(failure: string, act: () => T): T {
 }
 
 /** Drives steps on this thread, with pauses for other work. */
-async function driveInPieces<T>(steps: Steps<T>, answer: (ask: Ask) => void): Promise<T> {
+async function driveInPieces<T>(steps: Steps<T>, answer: (request: StatementRequest) => void): Promise<T> {
   const yielder = new EventLoopYielder()
   const iterator = steps[Symbol.iterator]()
   let step = iterator.next()
@@ -317,11 +317,11 @@ export class Database {
     this.#rollback = connection.prepare('ROLLBACK')
   }
 
-  answer(ask: Ask): void {
-    const statement = this.#statement(ask.query)
-    if (ask.kind === 'write') ask.answer = Number(statement.run(...ask.values).changes)
-    else if (ask.kind === 'get') ask.answer = statement.get(...ask.values)
-    else ask.answer = statement.all(...ask.values)
+  answer(request: StatementRequest): void {
+    const statement = this.#statement(request.query)
+    if (request.kind === 'write') request.answer = Number(statement.run(...request.values).changes)
+    else if (request.kind === 'get') request.answer = statement.get(...request.values)
+    else request.answer = statement.all(...request.values)
   }
 
   begin(): void {
@@ -443,7 +443,7 @@ function migrate(
   database.begin()
   try {
     const version = Number(database.pragma('user_version')?.user_version ?? 0)
-    const steps = drive(missingMigrations(version, keys, migrations), (ask) => database.answer(ask))
+    const steps = drive(missingMigrations(version, keys, migrations), (request) => database.answer(request))
     const migration = { from: version, to: migrations.length }
     refuseOutdated(migration, mode)
     if (mode !== 'migrate') {
@@ -451,7 +451,7 @@ function migrate(
       return migration
     }
     for (const step of steps) database.exec(step)
-    if (version === 0) drive(keys.create(Date.now()), (ask) => database.answer(ask))
+    if (version === 0) drive(keys.create(Date.now()), (request) => database.answer(request))
     if (version < migrations.length) database.exec(`PRAGMA user_version = ${migrations.length}`)
     database.commit()
     return migration

@@ -224,7 +224,7 @@ export class ClientSessions {
   async setLogLevel(principal: Principal, session: ClientSession, logLevel: MessageLevel): Promise<void> {
     const { id, revision, capabilities } = session
     const agreed = { revision, capabilities: capabilitiesToJson(capabilities), logLevel }
-    await this.#callers.agreeAnew(principal.tenant, id, agreed)
+    await this.#callers.setAgreed(principal.tenant, id, agreed)
     this.#cached.delete(sessionKey(principal, id))
   }
 
