@@ -13,8 +13,8 @@ import { Announcer } from './app/announcer.tsx'
 import { Icon, Mark } from './parts/icon.tsx'
 import { visibleText } from './parts/visible-text.ts'
 import type { WholeApproval } from './places/approvals/approval-data.ts'
+import { ApprovalScreen } from './places/approvals/approval-screen.tsx'
 import { DecideBar } from './places/approvals/decide-bar.tsx'
-import { Question } from './places/approvals/question.tsx'
 
 /*
  * The page that an approval link opens, and the decision page of `collet mcp`: the approval screen without a session. The server
@@ -42,7 +42,7 @@ function ApprovalLink({ approval: embedded, as, next }: PageData): ReactNode {
           as <b>{visibleText(as)}</b>
         </span>
       </header>
-      <Question
+      <ApprovalScreen
         approval={approval}
         call={<code>{visibleText(approval.call_id === '' ? approval.record : approval.call_id)}</code>}
       >
@@ -67,7 +67,7 @@ function ApprovalLink({ approval: embedded, as, next }: PageData): ReactNode {
             </div>
           )
         }
-      </Question>
+      </ApprovalScreen>
       <Announcer />
     </main>
   )

@@ -50,8 +50,8 @@ export const DESCRIBE_SERVER = operation({
 })
 export type ServerAbout = AnswerOf<typeof DESCRIBE_SERVER>
 
-export const READ_BEGINNING = operation({
-  route: 'GET /admin/server/beginning',
+export const READ_ONBOARDING = operation({
+  route: 'GET /admin/server/onboarding',
   access: 'callers',
   summary: 'Whether a tool has been called, and the latest call that came over MCP.',
   description: 'Covers the caller’s own calls; with the scope `admin:calls`, the calls of its tenant.',
@@ -61,7 +61,7 @@ export const READ_BEGINNING = operation({
       agent_call: z.object({ record: z.string(), tool: z.string(), at: time() }).nullable(),
     }),
 })
-export type Beginning = AnswerOf<typeof READ_BEGINNING>
+export type Onboarding = AnswerOf<typeof READ_ONBOARDING>
 
 const JOURNAL_CHECK = named('AdminJournalCheck', () =>
   z.object({

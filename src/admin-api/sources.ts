@@ -60,7 +60,7 @@ export const LIST_SOURCES = operation({
   answer: () =>
     z.object({
       sources: z.array(SOURCE()),
-      around: z
+      bypasses: z
         .array(
           z.object({
             client: z.string(),

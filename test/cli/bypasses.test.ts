@@ -95,7 +95,7 @@ describe('entries of a client that bypass Collet', () => {
     expect(JSON.parse(stdout)).toMatchObject({
       name: 'collet',
       changed: true,
-      around: [{ name: 'notes', source: null }],
+      bypasses: [{ name: 'notes', source: null }],
       removed: [
         { name: 'files', source: 'Files' },
         { name: 'mail', source: 'Mail', clear: ['MAIL_TOKEN'] },

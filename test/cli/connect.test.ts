@@ -142,8 +142,8 @@ describe('collet connect', () => {
     async (client, _kind, _way, words, program) => {
       const { code, stdout, stderr } = await run([client, '--write', '--json', '--yes', ...words], program)
       expect([code, stderr]).toEqual([0, ''])
-      const { file, around, name } = JSON.parse(stdout)
-      expect([around, name]).toEqual([[], 'collet'])
+      const { file, bypasses, name } = JSON.parse(stdout)
+      expect([bypasses, name]).toEqual([[], 'collet'])
       const io = new FakeIo(REAL_SERVICES, { workingFolder: folder })
       expect(await io.run('import', '--from', file, '--yes')).not.toBe(1)
       expect(io.stderr).toContain('Collet itself')
@@ -160,7 +160,7 @@ describe('collet connect', () => {
       '--url',
       'https://tools.example.com',
     ])
-    expect(JSON.parse(stdout)).toMatchObject({ changed: true, around: [] })
+    expect(JSON.parse(stdout)).toMatchObject({ changed: true, bypasses: [] })
   })
 
   it('does not change a file that it cannot parse, and explains what to do instead', async () => {

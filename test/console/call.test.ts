@@ -61,7 +61,7 @@ describe('one call', () => {
     await checkAxe(page, 'a workflow')
     await shoot(page, 'call-workflow')
     await story.getByRole('link', { name: 'stripe.charges_retrieve is it paid?' }).click()
-    await page.getByText('Orders.Ship, which names it is it paid?').waitFor()
+    await page.getByText('Orders.Ship, as is it paid?').waitFor()
   })
 
   it('is settled by somebody who looked, and nothing shows before the server has answered', async () => {

@@ -162,9 +162,7 @@ describe('the catalog', () => {
     await page.goBack()
     await page.waitForURL('**/catalog?tier=write')
     await search(page).fill('nothing is called so')
-    await page
-      .getByRole('heading', { name: 'No tool with "nothing is called so" in it, tier write' })
-      .waitFor()
+    await page.getByRole('heading', { name: 'No tool matches "nothing is called so", tier write' }).waitFor()
     await checkAxe(page, 'nothing found')
     await shoot(page, 'catalog-nothing')
     await page.getByRole('button', { name: 'Clear search and filters' }).click()
@@ -232,7 +230,7 @@ describe('the catalog', () => {
     await search(page).fill('nothing is called so')
     await page.keyboard.press('Enter')
     await page.keyboard.press('ArrowDown')
-    await page.getByRole('heading', { name: /^No tool with "nothing/ }).waitFor()
+    await page.getByRole('heading', { name: /^No tool matches "nothing/ }).waitFor()
   })
 
   it('says what will appear where there is nothing yet, and leads there', async () => {
@@ -358,7 +356,7 @@ describe('ten thousand tools, on PostgreSQL', () => {
     await search(page).fill(EVIL)
     await status(page, /^1 found/).waitFor()
     await search(page).fill(`${EVIL} no such thing`)
-    await page.getByRole('heading', { name: /No tool with "<img src=x/ }).waitFor()
+    await page.getByRole('heading', { name: /No tool matches "<img src=x/ }).waitFor()
     expect(await page.evaluate('window.hurt')).toBeUndefined()
   })
 

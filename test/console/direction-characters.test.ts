@@ -111,7 +111,7 @@ describe('direction characters', () => {
   it.each([
     ['a tool that does not exist', `/tools/${encodeURIComponent(TURNED)}`, 'There is no such tool'],
     ['a call that does not exist', `/calls/${encodeURIComponent(TURNED)}`, 'The call could not be shown'],
-    ['a search for tools', `/catalog?q=${encodeURIComponent(TURNED)}`, 'No tool with'],
+    ['a search for tools', `/catalog?q=${encodeURIComponent(TURNED)}`, 'No tool matches'],
     ['a search for calls', `/calls?q=${encodeURIComponent(`tool:${TURNED}`)}`, 'No call'],
   ])('in the address of %s are spelled out', async (_, path, heading) => {
     const page = await open(path)

@@ -295,7 +295,7 @@ describe('a session', () => {
     await button(page, /root/).first().click()
     await page.getByRole('menuitem', { name: 'Sign out' }).click()
     await page.getByLabel('API key').waitFor()
-    expect(await page.evaluate(STORED)).not.toMatch(/Bank\.Pay|collet-yours|collet-session|root/)
+    expect(await page.evaluate(STORED)).not.toMatch(/Bank\.Pay|collet-user|collet-session|root/)
     expect(await page.evaluate('document.cookie')).toBe('')
     expect(collet.sent(page, /session$/)).toEqual([
       { method: 'DELETE', path: '/console/session', body: undefined },

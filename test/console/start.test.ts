@@ -62,9 +62,9 @@ describe('the first steps', () => {
     process.stdout.write(`interactive after ${times.map((ms) => Math.round(ms)).join(', ')} ms\n`)
     expect(fastest).toBeLessThan(MAX_MS)
     const page = await collet.page({ path: '/' })
-    await page.getByText('Listing and trying tools, for all who reach this address').waitFor()
+    await page.getByText('Listing and trying tools, for everyone who can reach this address').waitFor()
     for (const right of ['Adding sources', 'Creating keys', 'Deciding approvals', 'Settling calls'])
-      await page.getByText(`${right}: after a sign-in`).waitFor()
+      await page.getByText(`${right}: requires a sign-in`).waitFor()
     await step(page, 'Add a source').getByText('Adding a source needs a sign-in').waitFor()
     await step(page, 'Add a source')
       .getByText(/collet import --from$/)
@@ -130,7 +130,7 @@ describe('the first steps', () => {
 
   it("show the operator's own call as the operator's", async () => {
     const page = await collet.page({ path: '/catalog', as: 'operator' })
-    await page.evaluate('localStorage.setItem("collet-start", "begun")')
+    await page.evaluate('localStorage.setItem("collet-start", "started")')
     await page.goto(`${collet.url}/console`)
     await button(page, 'Run').click()
     await step(page, 'Try a tool').getByText('Succeeded').waitFor()
@@ -140,7 +140,7 @@ describe('the first steps', () => {
 
   it('fit a phone', async () => {
     const page = await collet.page({ path: '/catalog', width: 390, height: 844 })
-    await page.evaluate('localStorage.setItem("collet-start", "begun")')
+    await page.evaluate('localStorage.setItem("collet-start", "started")')
     await page.goto(`${collet.url}/console`)
     await step(page, 'Connect an agent').getByRole('button', { name: 'Cursor' }).click()
     await checkAxe(page, 'Start on a phone')
@@ -206,7 +206,7 @@ describe('the first page of people with few rights', () => {
     await page.getByText('Calls from agents are shown to credentials with the scope admin:calls.').waitFor()
     expect(await page.getByText('Waiting for the first call').count()).toBe(0)
     for (const right of ['Adding sources', 'Creating keys', 'Deciding approvals', 'Settling calls'])
-      await page.getByText(`${right}: not with your credential`).waitFor()
+      await page.getByText(`${right}: not allowed by your credential`).waitFor()
     await page.getByText('Your credential cannot add sources').waitFor()
     await checkAxe(page, 'Start of a caller')
   })

@@ -236,7 +236,7 @@ export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: 
 
   it('says which credential a call uses', async () => {
     const page = await collet.page({ path: '/tools/Needs.Secret', as: { key: KEY } })
-    await page.getByText('key:ann has none yet.').waitFor()
+    await page.getByText('not stored for key:ann yet.').waitFor()
     // People without the scope can pass the command on.
     await page.getByRole('button', { name: 'Copy command that sets API_KEY' }).waitFor()
     expect(await page.getByRole('link', { name: 'Set secret' }).count()).toBe(0)
@@ -244,7 +244,7 @@ export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: 
     const set = await collet.admin('/admin/secrets', { method: 'POST', body: JSON.stringify(secret) })
     expect(set.status, await set.text()).toBe(200)
     await page.reload()
-    await page.getByText('that of key:ann, who makes the call.').waitFor()
+    await page.getByText('stored for key:ann.').waitFor()
     await runButton(page).click()
     await result(page).getByText('Succeeded').waitFor()
     expect(await outputOf(page)).toBe(12)
@@ -252,7 +252,7 @@ export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: 
 
   it('leads to the provider for access, and goes on when it was given', async () => {
     const page = await collet.page({ path: '/tools/Needs.Access', as: { key: KEY } })
-    await page.getByText('key:ann has none yet.').waitFor()
+    await page.getByText('not stored for key:ann yet.').waitFor()
     await runButton(page).click()
     await result(page).getByText('Waiting for access').waitFor()
     const popup = page.waitForEvent('popup')
@@ -280,7 +280,7 @@ export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: 
   it('counts the calls of a tool on its page', async () => {
     const page = await collet.page({ path: '/tools/Gmail.GetEmails', as: 'operator' })
     await page
-      .getByRole('img', { name: /^Calls each hour, [1-9]\d* in all/ })
+      .getByRole('img', { name: /^Calls each hour, [1-9]\d* in total/ })
       .first()
       .waitFor()
   })

@@ -10,7 +10,7 @@ const PROGRAM = { command: process.execPath, args: [SERVER, 'Files', 'read_x'] }
 let home: string
 let server: PrincipalsServer | undefined
 beforeEach(() => {
-  home = mkdtempSync(join(tmpdir(), 'collet-around-'))
+  home = mkdtempSync(join(tmpdir(), 'collet-bypass-'))
 })
 afterEach(async () => {
   await server?.stop()
@@ -44,7 +44,7 @@ async function listed(changes: Parameters<typeof startPrincipalsServer>[0] = {})
 describe('GET /admin/sources', () => {
   it('names client entries that bypass the server to reach a source, without their values', async () => {
     const json = await listed()
-    expect(json.around).toEqual([
+    expect(json.bypasses).toEqual([
       {
         ...{ client: 'cursor', title: 'Cursor', name: 'files', source: 'Files', clear: ['TOKEN'] },
         file: join(home, '.cursor/mcp.json'),
@@ -56,7 +56,7 @@ describe('GET /admin/sources', () => {
   it('reads no client files on a published server', async () => {
     const publicUrl = 'https://tools.example'
     const { server: usual } = (await startAndStop()).settings
-    expect((await listed({ server: { ...usual, publicUrl } })).around).toEqual([])
+    expect((await listed({ server: { ...usual, publicUrl } })).bypasses).toEqual([])
   })
 })
 

@@ -72,19 +72,19 @@ describe('GET /admin/server', () => {
   })
 })
 
-describe('GET /admin/server/beginning', () => {
+describe('GET /admin/server/onboarding', () => {
   it('shows the caller’s own calls, and which of them an agent made', async () => {
     const server = await open()
-    const beginning = async () => (await server.ask('/admin/server/beginning')).json
-    expect(await beginning()).toEqual({ has_calls: false, agent_call: null })
+    const onboarding = async () => (await server.ask('/admin/server/onboarding')).json
+    expect(await onboarding()).toEqual({ has_calls: false, agent_call: null })
     const body = { request: { tool_id: 'Open.Say', call_id: 'c-1', input: {} } }
     await server.ask('/tools/call', { method: 'POST', body })
-    expect(await beginning()).toEqual({ has_calls: true, agent_call: null })
+    expect(await onboarding()).toEqual({ has_calls: true, agent_call: null })
     const agent = new Client({ name: 'agent', version: '1.0.0' })
     await agent.connect(new StreamableHTTPClientTransport(new URL(`${server.url}/mcp`)))
     await agent.callTool({ name: 'Open_Say', arguments: {} })
     await agent.close()
-    expect(await beginning()).toMatchObject({ agent_call: { tool: 'Open.Say@1.0.0' } })
+    expect(await onboarding()).toMatchObject({ agent_call: { tool: 'Open.Say@1.0.0' } })
   })
 
   it('shows no calls of other principals', async () => {
@@ -93,7 +93,7 @@ describe('GET /admin/server/beginning', () => {
     const body = { request: { tool_id: 'Open.Say', call_id: 'c-1', input: {} } }
     await server.ask('/tools/call', { method: 'POST', key: 'k-ann', body })
     const seen = async (who: string) =>
-      (await server.ask('/admin/server/beginning', { key: `k-${who}` })).json.has_calls
+      (await server.ask('/admin/server/onboarding', { key: `k-${who}` })).json.has_calls
     expect([await seen('ann'), await seen('ben'), await seen('watch')]).toEqual([true, false, true])
   })
 })

@@ -5,7 +5,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{1
 
 afterEach(() => void vi.unstubAllGlobals())
 
-it('is a UUID, another one each time, also where a browser has only the random bytes', () => {
+it('returns a new UUID each time, even in a browser without crypto.randomUUID', () => {
   const random = crypto.getRandomValues.bind(crypto)
   vi.stubGlobal('crypto', { getRandomValues: random })
   const ids = Array.from({ length: 1000 }, newCallId)

@@ -10,9 +10,9 @@ afterEach(() => {
 })
 
 it.each([
-  ['in the session that it was sent in', 'one', true],
-  ['after another session has begun', 'two', false],
-])('an answer 401 that comes %s', async (_, after, isGone) => {
+  ['in the session that sent the request', 'one', true],
+  ['after another sign-in', 'two', false],
+])('a 401 that arrives %s', async (_, after, isGone) => {
   vi.stubGlobal('document', { baseURI: 'http://127.0.0.1/console/' })
   sessionToken.keep('one')
   const answer = Promise.withResolvers<Response>()

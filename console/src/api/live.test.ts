@@ -20,7 +20,7 @@ async function read(...pieces: readonly (string | Uint8Array)[]): Promise<readon
 }
 
 describe('server-sent events', () => {
-  it('are read wherever the stream is cut', async () => {
+  it('are parsed wherever the stream is split', async () => {
     const whole = 'id: 7\nevent: call\ndata: {"a":"ö"}\n\n:still here\n\ndata: one\ndata: two\n\n'
     const bytes = new TextEncoder().encode(whole)
     const expected = [
@@ -31,14 +31,14 @@ describe('server-sent events', () => {
       expect(await read(bytes.slice(0, cut), bytes.slice(cut)), `cut at ${cut}`).toEqual(expected)
   })
 
-  it('may end lines as they like', async () => {
+  it('may end lines with LF, CR LF or CR', async () => {
     const expected = [{ id: '1', type: 'message', data: 'a' }]
     expect(await read('id: 1\r\ndata: a\r\n\r\n')).toEqual(expected)
     expect(await read('id:1\rdata:a\r\r')).toEqual(expected)
     expect(await read('id: 1\r\nda', 'ta: a\r\n\r', '\n')).toEqual(expected)
   })
 
-  it('leave out what never was finished', async () => {
+  it('omit an unfinished event', async () => {
     expect(await read('data: a\n\ndata: half')).toEqual([{ id: '', type: 'message', data: 'a' }])
   })
 })

@@ -1,8 +1,8 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
-import type { Beginning, ServerAbout } from '../../../src/admin-api/server.ts'
+import type { Onboarding, ServerAbout } from '../../../src/admin-api/server.ts'
 import { request } from './client.ts'
 
-export type { Beginning, ClientConfig, ServerAbout } from '../../../src/admin-api/server.ts'
+export type { ClientConfig, Onboarding, ServerAbout } from '../../../src/admin-api/server.ts'
 
 /** A protocol and its address. */
 export type Endpoint = ServerAbout['protocols'][number]
@@ -23,8 +23,8 @@ export function serverQuery(toolset = '') {
   })
 }
 
-export const beginningQuery = queryOptions({
-  queryKey: ['server', 'beginning'],
-  queryFn: ({ signal }) => request<Beginning>('/admin/server/beginning', { signal }),
+export const onboardingQuery = queryOptions({
+  queryKey: ['server', 'onboarding'],
+  queryFn: ({ signal }) => request<Onboarding>('/admin/server/onboarding', { signal }),
   staleTime: 0,
 })

@@ -11,8 +11,8 @@ async function loadedPage() {
   const client = new QueryClient()
   return {
     client,
-    /** Whether the page keeps its data. */
-    async letIn(principal: Pick<Principal, 'id' | 'tenant'>): Promise<boolean> {
+    /** Signs a person in, and returns whether the page keeps its data. */
+    async signIn(principal: Pick<Principal, 'id' | 'tenant'>): Promise<boolean> {
       reload.mockClear()
       await Promise.race([enter(client, sessionOf(principal)), Promise.resolve()])
       return reload.mock.calls.length === 0
@@ -38,28 +38,28 @@ function sessionOf({ id, tenant }: Pick<Principal, 'id' | 'tenant'>): Session {
 const ANN = { id: 'key:ann', tenant: 'default' }
 const BOB = { id: 'key:bob', tenant: 'default' }
 
-describe('who signs in over a page', () => {
+describe('a sign-in on a loaded page', () => {
   beforeEach(() => {
     vi.stubGlobal('location', { reload })
     vi.stubGlobal('document', { baseURI: 'http://localhost/console/' })
   })
   afterEach(() => void vi.unstubAllGlobals())
 
-  it('goes on with it after only having looked, and after the end of a session of their own', async () => {
+  it('keeps data loaded without a sign-in, and data of the same person', async () => {
     const page = await loadedPage()
-    expect(await page.letIn(ANN)).toBe(true)
+    expect(await page.signIn(ANN)).toBe(true)
     page.client.setQueryData(['call contents', 'r1'], 'input of Ann')
-    expect(await page.letIn(ANN)).toBe(true)
+    expect(await page.signIn(ANN)).toBe(true)
     expect(page.client.getQueryData(['call contents', 'r1'])).toBe('input of Ann')
   })
 
   it.each([
     ['another person', BOB],
     ['the same name in another tenant', { ...ANN, tenant: 'acme' }],
-  ])('gets a page that holds nothing when it is %s', async (_, other) => {
+  ])('reloads the page for %s', async (_, other) => {
     const page = await loadedPage()
-    await page.letIn(ANN)
-    expect(await page.letIn(other)).toBe(false)
+    await page.signIn(ANN)
+    expect(await page.signIn(other)).toBe(false)
     // Until the reload, it is still the page of the previous person.
     expect(page.client.getQueryData<Session>(['session'])?.principal).toMatchObject(ANN)
   })

@@ -2,7 +2,7 @@
  * Data that the browser stores for the signed-in person: never an input, an outcome or a secret. It is removed at sign-out and
  * when another person signs in. The theme and the keyboard setting are stored elsewhere, because they are not personal.
  */
-const PREFIX = 'collet-yours '
+const PREFIX = 'collet-user '
 
 /** `window`: until the window is closed. `browser`: until it is removed. */
 export type StorageKind = 'window' | 'browser'

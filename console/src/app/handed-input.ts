@@ -1,7 +1,7 @@
 import { useLocation } from '@tanstack/react-router'
 
 /**
- * Inputs that one page hands to another, by the call record that they come from. The history contains only the record id. The
+ * Inputs that one page passes to another, keyed by the call record that contains them. The history stores only the record id. The
  * input stays in memory, because the next user of the browser can see the address and the history.
  */
 const inputs = new Map<string, unknown>()
@@ -10,7 +10,7 @@ export function handInput(record: string, input: unknown): void {
   inputs.set(record, input)
 }
 
-/** The input that was handed to the open page; `undefined` if there is none or the page was reloaded in the meantime. */
+/** The input that was passed to the open page; `undefined` if there is none or the page was reloaded in the meantime. */
 export function useHandedInput(): unknown {
   const { inputOf } = useLocation().state
   return inputOf === undefined ? undefined : inputs.get(inputOf)

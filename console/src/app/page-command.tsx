@@ -61,7 +61,7 @@ export function PageFooter(): ReactNode {
 /** A longer command rarely fits in the line. */
 const MAX_LINE_LENGTH = 80
 
-/** Shows a command of which the line shows only the beginning. */
+/** A button that shows the whole of a command that is too long for the line. */
 function WholeCommand({ command }: { readonly command: string }): ReactNode {
   const [isShown, setShown] = useState(false)
   return (

@@ -16,14 +16,14 @@ function storage(): object {
   return here
 }
 
-describe('what the browser keeps for a person', () => {
+describe('data that the browser stores for a person', () => {
   const both = { sessionStorage: storage(), localStorage: storage() }
   beforeEach(() => {
     for (const [name, value] of Object.entries(both)) vi.stubGlobal(name, value)
   })
   afterEach(() => void vi.unstubAllGlobals())
 
-  it('is shown to nobody else, and gone when they sign out', () => {
+  it('is shown to no other person, and is removed at sign-out', () => {
     localStorage.setItem('collet-theme', 'dark')
     rememberTool(ANN, 'Bank.Pay')
     rememberTool(ANN, 'Door.Ring')

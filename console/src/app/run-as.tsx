@@ -10,7 +10,7 @@ import { createStore, useStore } from '../store.ts'
 import { openDialog } from './pages.ts'
 
 /**
- * The caller as whom the operator of a server with keys runs tools, as a header value; `undefined` until a caller is chosen. The
+ * The caller as which the operator runs tools on a server with keys, as a header value; `undefined` until a caller is chosen. The
  * server accepts the header only from a page on which the operator signed in with the printed link.
  */
 const chosenCaller = createStore<string | undefined>(undefined)

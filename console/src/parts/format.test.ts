@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { countOf, formatBytes, formatClock, formatCount, formatDuration, shortHash } from './format.ts'
 
-describe('how the console writes things', () => {
+describe('formatting', () => {
   it.each([
     [0, '<0.1 ms'],
     [0.04, '<0.1 ms'],
@@ -15,18 +15,18 @@ describe('how the console writes things', () => {
     [256_000, '4 m 16 s'],
     [11_100_000, '3 h 5 m'],
     [187_200_000, '2 d 4 h'],
-  ])('%d ms lasts %s', (ms, said) => {
-    expect(formatDuration(ms)).toBe(said)
+  ])('writes %d ms as %s', (ms, text) => {
+    expect(formatDuration(ms)).toBe(text)
   })
 
-  it('writes the time of today as a clock, and of another day with its date', () => {
+  it('writes a time within a day as a clock, and any other with its date', () => {
     const at = new Date(2026, 10, 16, 12, 4, 31, 208)
     expect(formatClock(at, { now: at.getTime() + 1000 })).toBe('12:04:31')
     expect(formatClock(at, { now: at.getTime() + 1000, withMs: true })).toBe('12:04:31.208')
     expect(formatClock(at, { now: at.getTime() + 90_000_000 })).toBe('16 Nov 2026, 12:04:31')
   })
 
-  it('counts with commas, and one thing as one', () => {
+  it('writes counts with commas, and one item in the singular', () => {
     expect(formatCount(1284)).toBe('1,284')
     expect([countOf(1, 'tool'), countOf(2, 'tool'), countOf(0, 'reply', 'replies')]).toEqual([
       '1 tool',
@@ -35,7 +35,7 @@ describe('how the console writes things', () => {
     ])
   })
 
-  it('cuts hashes in the middle and leaves short ones', () => {
+  it('shortens long hashes in the middle', () => {
     expect(shortHash('sha256:e41b5a0cfe2a9907c907c9')).toBe('e41b…07c9')
     expect(shortHash('e41b5a0c')).toBe('e41b5a0c')
   })
@@ -45,7 +45,7 @@ describe('how the console writes things', () => {
     [4210, '4.2 kB'],
     [64_000, '64 kB'],
     [1_500_000, '1.5 MB'],
-  ])('%d bytes are %s', (bytes, said) => {
-    expect(formatBytes(bytes)).toBe(said)
+  ])('writes %d bytes as %s', (bytes, text) => {
+    expect(formatBytes(bytes)).toBe(text)
   })
 })

@@ -15,11 +15,11 @@ describe('the rows of a long text', () => {
     ['x'.repeat(MAX_ROW_CHARACTERS), ['x'.repeat(MAX_ROW_CHARACTERS)]],
     [`${'x'.repeat(MAX_ROW_CHARACTERS)}y\nz`, ['x'.repeat(MAX_ROW_CHARACTERS), 'y', 'z']],
     [`${'x'.repeat(MAX_ROW_CHARACTERS - 1)}😀y`, [`${'x'.repeat(MAX_ROW_CHARACTERS - 1)}😀`, 'y']],
-  ])('of %j have everything in order', (text, rows) => {
+  ])('contain all of %j in order', (text, rows) => {
     expect(rowsOf(text)).toEqual(rows)
   })
 
-  it('are found in one pass, also for one line of six megabytes', () => {
+  it('are found in one pass, even in one line of 6 MB', () => {
     expect(rowsOf('x'.repeat(6_000_000))).toHaveLength(6_000_000 / MAX_ROW_CHARACTERS)
   })
 })

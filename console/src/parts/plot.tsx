@@ -47,7 +47,7 @@ interface BarsProps {
   readonly className?: string
 }
 
-/** A line through values, left to right. It connects the neighbours of a `null`. */
+/** A line through values, from left to right. A `null` is skipped: the line connects its neighbours. */
 export function Line({ values, summary, height = 24 }: LineProps): ReactNode {
   const known = values.filter((value) => value !== null)
   const max = Math.max(1e-9, ...known)

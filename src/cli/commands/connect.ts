@@ -113,7 +113,7 @@ const connect = defineCommand<Exclude<ConnectOption, 'key'>>({
     if (context.json)
       context.output.json({
         ...written,
-        around: found.filter((each) => !removed.includes(each)).map(shownBypass),
+        bypasses: found.filter((each) => !removed.includes(each)).map(shownBypass),
         removed: removed.map(shownBypass),
       })
   },

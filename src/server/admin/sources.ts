@@ -74,7 +74,7 @@ export function createSourceRoutes(
   const routes: ServerRoute[] = [
     serveOperation(access, LIST_SOURCES, async () => {
       const listed = list()
-      return { sources: listed, around: bypassesOf(listed.map(({ key }) => key)) }
+      return { sources: listed, bypasses: bypassesOf(listed.map(({ key }) => key)) }
     }),
     serveOperation(access, ADD_SOURCE, async ({ principal, body: { key, options, replace } }) => {
       readOptions(options)
@@ -133,7 +133,7 @@ export function createSourceRoutes(
   return probes === undefined ? routes : [...routes, ...probeRoutes(probes)]
 
   /** Entries of MCP clients on this machine that reach this server's sources directly. */
-  function bypassesOf(keys: readonly string[]): SourceList['around'] {
+  function bypassesOf(keys: readonly string[]): SourceList['bypasses'] {
     const bypasses = probes?.bypasses(
       keys.map((key) => ({ key, options: upstreamIn(probes.find(key)?.options) })),
     )

@@ -2,7 +2,7 @@
  * Facts about the server over HTTP. Every caller gets its addresses, configurations for clients, and whether a tool has been called yet,
  * which the console's first steps wait for; operators also get its limits. These routes belong to the admin API.
  */
-import { DESCRIBE_SERVER, READ_BEGINNING } from '#admin-api/server'
+import { DESCRIBE_SERVER, READ_ONBOARDING } from '#admin-api/server'
 import { type Limits, READ_LIMITS } from '#admin-api/usage'
 import type { Settings } from '#config/settings'
 import type { Principal } from '#kernel/base/principal'
@@ -69,7 +69,7 @@ export function createServerRoutes(
         kept: { journal_days: journal.retentionDays, result_hours: calls.retentionHours },
       }
     }),
-    serveOperation(access, READ_BEGINNING, async ({ principal }) => {
+    serveOperation(access, READ_ONBOARDING, async ({ principal }) => {
       const seesAll = access.hasScope(principal, 'admin:calls')
       const tenant = seesAll ? visibleTenant(principal) : principal.tenant
       const owner = seesAll ? undefined : principal.id

@@ -4,14 +4,14 @@ import { pageCommandOf } from './decision.tsx'
 describe('the command of a decision', () => {
   const approval = { id: 'ap_1', stale: false, hides_something: false }
 
-  it('has the reason as one word that a shell reads nothing into', () => {
+  it('quotes the reason as one shell word', () => {
     expect(pageCommandOf(approval, false, '')).toBe('collet approvals approve ap_1')
     expect(pageCommandOf(approval, false, ' it costs $(id) `x`, "no"\n')).toBe(
       `collet approvals approve ap_1 --reason 'it costs $(id) \`x\`, "no"'`,
     )
   })
 
-  it('is about what can still be done', () => {
+  it('offers only a decision that is still possible', () => {
     expect(pageCommandOf({ ...approval, stale: true }, false, 'old')).toBe(
       'collet approvals reject ap_1 --reason old',
     )

@@ -6,9 +6,9 @@ import { quoted } from '../../app/commands.ts'
 import { usePageCommand } from '../../app/page-command.tsx'
 import { Empty, Failed, Loading, messageOf } from '../../parts/states.tsx'
 import { approvalQuery, useDecide, type WholeApproval } from './approval-data.ts'
+import { ApprovalScreen } from './approval-screen.tsx'
 import { DecideBar, useClosedText } from './decide-bar.tsx'
 import { LinkButton } from './link-dialog.tsx'
-import { Question } from './question.tsx'
 
 /** The approval screen in the console: reads one approval, and decides it as the signed-in person. */
 export function Decision({ id }: { readonly id: string }): ReactNode {
@@ -45,7 +45,7 @@ function Found({ approval }: { readonly approval: WholeApproval }): ReactNode {
     </Link>
   )
   return (
-    <Question approval={approval} back={<Back className="back row link" />} call={call}>
+    <ApprovalScreen approval={approval} back={<Back className="back row link" />} call={call}>
       {(isSeen) => (
         <DecideBar
           approval={approval}
@@ -65,7 +65,7 @@ function Found({ approval }: { readonly approval: WholeApproval }): ReactNode {
           <LinkButton approval={approval} />
         </DecideBar>
       )}
-    </Question>
+    </ApprovalScreen>
   )
 }
 

@@ -8,7 +8,7 @@ import { Tag, Tier, ToolName } from '../../parts/meaning.tsx'
 import { useListKeys } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import type { Approval } from './approval-data.ts'
-import { Outcome } from './question.tsx'
+import { Outcome } from './approval-screen.tsx'
 import { leftOf, useNow } from './time-left.ts'
 
 interface InboxProps {

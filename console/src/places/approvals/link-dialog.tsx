@@ -12,7 +12,7 @@ const POWERS = [
   {
     value: 'decide',
     label: 'Decide',
-    explanation: 'Opens the approval screen, which decides once.',
+    explanation: 'Opens the approval screen and permits one decision.',
   },
   { value: 'inspect', label: 'View', explanation: 'Shows the call and decides nothing.' },
 ] as const

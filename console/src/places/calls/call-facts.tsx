@@ -12,7 +12,7 @@ import { Icon } from '../../parts/icon.tsx'
 import { Tier, ToolName } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { type CallDetails, callerText, callQuery, contentsQuery } from './api.ts'
-import { stepNameOf } from './story.tsx'
+import { stepNameOf } from './call-timeline.tsx'
 
 const PROTOCOLS: Readonly<Record<string, string>> = {
   otc: 'OTC',
@@ -69,7 +69,7 @@ export function CallFacts({ call }: { readonly call: CallDetails }): ReactNode {
           )}
           , tenant {call.tenant}
         </Fact>
-        <Fact name="Key">
+        <Fact name="Call ID">
           <code>{call.call_id}</code>
           {call.state === 'ambiguous' && ', reserved until this is settled'}
         </Fact>
@@ -100,7 +100,7 @@ export function CallFacts({ call }: { readonly call: CallDetails }): ReactNode {
   )
 }
 
-/** The workflow, and its name for this step. */
+/** A link to the workflow, and the workflow's name for this step. */
 function StepOf({ call, parent }: { readonly call: CallDetails; readonly parent: string }): ReactNode {
   const { data: workflow } = useQuery(callQuery(parent))
   const name = workflow === undefined ? undefined : stepNameOf(call, workflow)
@@ -111,7 +111,7 @@ function StepOf({ call, parent }: { readonly call: CallDetails; readonly parent:
       </Link>
       {name !== undefined && (
         <>
-          , which names it <b>{visibleText(name)}</b>
+          , as <b>{visibleText(name)}</b>
         </>
       )}
     </>

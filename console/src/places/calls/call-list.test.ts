@@ -20,7 +20,7 @@ const take = (list: CallList, ...calls: readonly ReturnType<typeof row>[]) =>
   list.take({ calls: calls.map((call) => ({ ...call, by: call.by ?? undefined })), left: [] })
 
 describe('the list of calls', () => {
-  it('has what is new on top, and what is old at the end', async () => {
+  it('shows new calls on top and older calls at the end', async () => {
     const list = new CallList()
     list.fill({ calls: [row('3'), row('2')], next: 2 })
     take(list, row('4'), row('5'))
@@ -29,7 +29,7 @@ describe('the list of calls', () => {
     expect(list.view.get().older).toBe(null)
   })
 
-  it('lets go of an older page of another filter, of a list that was read anew, and of one that was cut', async () => {
+  it('drops an older page after the filter changed, the list was refetched, or rows were dropped', async () => {
     const list = new CallList()
     const late = async (change: () => void): Promise<boolean> => {
       list.fill({ calls: [row('3')], next: 3 })
@@ -52,18 +52,18 @@ describe('the list of calls', () => {
     expect(await late(() => take(list, ...many))).toBe(true)
   })
 
-  it('asks for one older page at a time, and says when one could not be read', async () => {
+  it('requests one older page at a time, and reports a failure', async () => {
     const list = new CallList()
     list.fill({ calls: [row('3')], next: 3 })
     let asked = 0
     const fail = async (): Promise<never> => {
       asked += 1
-      throw new Error('The store is away.')
+      throw new Error('The store is unavailable.')
     }
     await Promise.all([list.loadOlder(fail), list.loadOlder(fail)])
     expect(asked).toBe(1)
     expect(list.view.get()).toMatchObject({
-      olderError: new Error('The store is away.'),
+      olderError: new Error('The store is unavailable.'),
       older: { before: 3 },
     })
     await list.loadOlder(async () => ({ calls: [row('1')], next: null }))
@@ -71,7 +71,7 @@ describe('the list of calls', () => {
     expect(shown(list)).toEqual(['3', '1'])
   })
 
-  it('holds rows still, draws changes where they stand, and lets go of what left', () => {
+  it('holds rows in place, updates them there, and removes calls that no longer match', () => {
     const list = new CallList()
     list.fill({ calls: [row('2', { state: 'running', finished_at: null }), row('1')], next: null })
     list.hold(true)
@@ -84,7 +84,7 @@ describe('the list of calls', () => {
     expect(shown(list)).toEqual(['3', '2'])
   })
 
-  it('believes no older answer', () => {
+  it('ignores older states of a call', () => {
     const list = new CallList()
     take(list, row('1'))
     take(list, row('1', { state: 'running', finished_at: null }))
@@ -98,14 +98,14 @@ describe('the list of calls', () => {
     expect(list.view.get().rows).toMatchObject([{ state: 'succeeded' }])
   })
 
-  it('keeps what came before the list did', () => {
+  it('keeps events that arrived before the list', () => {
     const list = new CallList()
     take(list, row('9'))
     list.fill({ calls: [row('2')], next: null })
     expect(shown(list)).toEqual(['9', '2'])
   })
 
-  it('keeps what came while the list was on its way, whenever it began, and nothing that left before', () => {
+  it('keeps events that arrived during the request, and drops rows from before it', () => {
     const list = new CallList()
     const moment = at(5)
     take(list, row('gone', { created_at: moment }))
@@ -115,7 +115,7 @@ describe('the list of calls', () => {
     expect(shown(list)).toEqual(['same', 'listed', 'early'])
   })
 
-  it('puts steps below the call they belong to', () => {
+  it('puts steps below their workflow', () => {
     const list = new CallList()
     const calls = [
       row('5'),
@@ -128,7 +128,7 @@ describe('the list of calls', () => {
     expect(shown(list)).toEqual(['5', '2', '3', '4', '1'])
   })
 
-  it('has an end, from where older ones are found by their time', () => {
+  it('drops rows over the limit, and then finds older calls by time', () => {
     const list = new CallList()
     for (let n = 0; n < 30; n += 1)
       take(

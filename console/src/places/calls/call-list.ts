@@ -98,7 +98,7 @@ export class CallList {
       this.#changed.delete(record)
     }
     for (const call of calls) {
-      this.#note(call.record)
+      this.#remember(call.record)
       if (this.#rows.has(call.record)) this.#put(this.#rows, call)
       else if (this.#waiting.has(call.record)) this.#put(this.#waiting, call)
       else {
@@ -125,7 +125,7 @@ export class CallList {
   }
 
   /** Remembers a reported record. Only the newest `MAX_ROWS` records are kept. */
-  #note(record: string): void {
+  #remember(record: string): void {
     this.#changed.add(record)
     const [oldest] = this.#changed
     if (this.#changed.size > MAX_ROWS && oldest !== undefined) this.#changed.delete(oldest)

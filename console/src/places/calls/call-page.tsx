@@ -13,10 +13,10 @@ import { Timeline } from '../../parts/timeline.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { type CallDetails, callQuery, useHoldsScope } from './api.ts'
 import { CallFacts, StopCall, TryIt } from './call-facts.tsx'
+import { timelineOf, timesOf, titleOf } from './call-timeline.tsx'
 import { Contents, JournalRows } from './contents.tsx'
 import { showCommand } from './query.ts'
 import { SettleForm } from './settle.tsx'
-import { storyOf, timesOf, titleOf } from './story.tsx'
 import './calls.css'
 import './call.css'
 
@@ -85,10 +85,10 @@ function OneCall({ record }: { readonly record: string }): ReactNode {
         <div className="one-left">
           {call.state === 'ambiguous' && <OutcomeUnknown />}
           <CallFacts call={call} />
-          <section aria-labelledby="story-title">
-            <h2 id="story-title">Timeline</h2>
+          <section aria-labelledby="timeline-title">
+            <h2 id="timeline-title">Timeline</h2>
             <p className="meta dim num">{timesOf(call)}</p>
-            <Timeline label="What happened" events={storyOf(call)} isFlush />
+            <Timeline label="What happened" events={timelineOf(call)} isFlush />
           </section>
           <section aria-labelledby="rows-title" className="stack-3">
             <h2 id="rows-title">Journal rows</h2>

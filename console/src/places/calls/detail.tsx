@@ -9,8 +9,8 @@ import { Tabs } from '../../parts/tabs.tsx'
 import { Timeline } from '../../parts/timeline.tsx'
 import { type CallDetails, callerText, callQuery } from './api.ts'
 import { protocolName, StopCall, TraceId, TryIt, versionOf } from './call-facts.tsx'
+import { timelineOf, timesOf } from './call-timeline.tsx'
 import { Contents, JournalRows } from './contents.tsx'
-import { storyOf, timesOf } from './story.tsx'
 
 /** The call that is open beside the list. */
 export function CallDetail({ record, tab, onTab, onClose }: CallDetailProps): ReactNode {
@@ -67,11 +67,11 @@ function LoadedCall({
           <span className="num soft">{timesOf(call)}</span>
         </p>
         <dl className="kv call-kv">
-          <dt>Call</dt>
+          <dt>Record</dt>
           <dd className="mono clip" title={call.record}>
             {shortHash(call.record)}
           </dd>
-          <dt>Key</dt>
+          <dt>Call ID</dt>
           <dd className="mono clip" title={call.call_id}>
             {call.call_id}
           </dd>
@@ -100,7 +100,7 @@ function LoadedCall({
           {
             id: 'timeline',
             title: 'Timeline',
-            panel: <Timeline label="What happened" events={storyOf(call)} />,
+            panel: <Timeline label="What happened" events={timelineOf(call)} />,
           },
           {
             id: 'contents',

@@ -20,14 +20,14 @@ describe('a query of calls', () => {
     expect(filtersOf('status:failed,parked')).toEqual({ state: 'failed,parked' })
   })
 
-  it('knows how long from every side', () => {
+  it('reads durations with each comparison', () => {
     expect(filtersOf('duration:>=500ms duration:<2s')).toEqual({ slow: '500', quick: '2000' })
     expect(filtersOf('duration:<=1.5s')).toEqual({ quick: '1501' })
     expect(filtersOf('duration:>1m')).toEqual({ slow: '60001' })
     expect(filtersOf('duration:250')).toEqual({ slow: '251' })
   })
 
-  it('keeps what it cannot read, with what would be right, and filters nothing by it', () => {
+  it('keeps invalid words with an error message, and ignores them', () => {
     const text = 'status:lost duration:quick since:yesterday stat:x tool: tool:A tool:B'
     expect(filtersOf(text)).toEqual({ tool: 'A' })
     expect(problemsOf(text)).toEqual([
@@ -41,7 +41,7 @@ describe('a query of calls', () => {
     ])
   })
 
-  it('takes a word without a key for a part of the name of a tool', () => {
+  it('treats a word without a key as part of a tool name', () => {
     expect([finished('gmail'), finished('Gmail.*'), finished('status:error'), finished(' ')]).toEqual([
       ...['tool:*gmail*', 'tool:Gmail.*', 'status:error', ''],
     ])
@@ -49,7 +49,7 @@ describe('a query of calls', () => {
     expect(readQuery('Odd').tokens).toEqual([{ text: 'tool:*Odd*', key: 'tool', value: '*Odd*' }])
   })
 
-  it('says the same on the command line, as a shell takes it', () => {
+  it('is written as a command, quoted for a shell', () => {
     const filters = filtersOf("status:error tool:Gmail.* principal:key:o'hara since:30m")
     expect(commandOf(filters, true)).toBe(
       String.raw`collet calls --state error --tool 'Gmail.*' --principal 'key:o'\''hara' --since 30m --follow`,
@@ -58,7 +58,7 @@ describe('a query of calls', () => {
     expect(commandOf(filtersOf('until:1m'), true)).toBe('collet calls --until 1m')
   })
 
-  it('makes times of what is how long ago, when it is asked', () => {
+  it('resolves relative times when a request is sent', () => {
     const since = Date.parse(paramsOf(filtersOf('since:1h'), { limit: '5' }).get('since') ?? '')
     expect(Math.abs(Date.now() - 3_600_000 - since)).toBeLessThan(1_000)
     expect([
@@ -66,10 +66,10 @@ describe('a query of calls', () => {
       spanOf({ since: '1h' }),
       spanOf({ since: '7d' }),
       spanOf({ since: '2026-01-31' }),
-    ]).toEqual([...['30 minutes', '1 hour', '7 days', 'this time']])
+    ]).toEqual([...['30 minutes', '1 hour', '7 days', 'this period']])
   })
 
-  it('proposes keys, and then what fits them', () => {
+  it('suggests keys, and then values', () => {
     const known = { tools: ['Gmail.GetEmails', 'Gmail.SendEmail', 'github.add_labels'] }
     const texts = (word: string) => suggestionsFor(word, known).map(({ text }) => text)
     expect(texts('s')).toEqual(['status:', 'since:'])

@@ -132,7 +132,7 @@ function timeOf(value: string): number {
 export function spanOf({ since = '30m', until }: Filters): string {
   const [, amount = '', unit = ''] = AGO.exec(since) ?? []
   const word = { s: 'second', m: 'minute', h: 'hour', d: 'day' }[unit]
-  if (word === undefined || until !== undefined) return 'this time'
+  if (word === undefined || until !== undefined) return 'this period'
   return amount === '1' ? `1 ${word}` : `${amount} ${word}s`
 }
 
@@ -178,7 +178,7 @@ export function suggestionsFor(
 const MAX_SUGGESTIONS = 8
 
 const STATE_ABOUT: Readonly<Record<string, string>> = {
-  error: 'failed, released or ambiguous',
+  error: 'Failed, released or ambiguous',
   running: 'Still running',
   parked: 'Waiting for a person',
   succeeded: 'Returned a value',
@@ -195,7 +195,7 @@ function valuesOf(key: string, tools: readonly string[]): readonly Suggestion[] 
   if (key === 'duration')
     return ['>500ms', '>2s', '>1m', '<10ms'].map((text) => ({
       text,
-      about: text.startsWith('>') ? 'Slower' : 'Quicker',
+      about: text.startsWith('>') ? 'Slower' : 'Faster',
     }))
   if (key !== 'tool') return []
   const kits = new Set(tools.map((tool) => tool.replace(/[^.]*$/, '')).filter((kit) => kit !== ''))

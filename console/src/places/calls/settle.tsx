@@ -144,8 +144,8 @@ export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode 
         onConfirm={settle}
       >
         <p>
-          {as === undefined ? '' : EFFECTS[as]} Your name and reason are recorded in the journal. It cannot be
-          taken back.
+          {as === undefined ? '' : EFFECTS[as]} Your name and reason are recorded in the journal. This cannot
+          be undone.
         </p>
       </ConfirmDialog>
     </form>

@@ -46,7 +46,7 @@ export function useCallList(filters: Filters, isLive: boolean): LiveCallList {
   useEffect(() => {
     if (data !== undefined) list.fill(data)
   }, [data, list])
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another filter is another list.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the list is cleared when the filter changes.
   useEffect(() => () => list.clear(), [filterKey, list])
 
   const addToBatch = useBatches(filterKey, (batch: readonly CallChanges[]) => {
@@ -66,7 +66,7 @@ export function useCallList(filters: Filters, isLive: boolean): LiveCallList {
     () =>
       void list.loadOlder((older, signal) => {
         const params = paramsOf(filters, { limit: String(PAGE) })
-        for (const [name, place] of Object.entries(older)) params.set(name, String(place))
+        for (const [name, value] of Object.entries(older)) params.set(name, String(value))
         return request<CallPage>(`/admin/calls?${params}`, { signal })
       }),
     [filters, list],
@@ -102,15 +102,15 @@ function useBatches<Item>(list: string, apply: (items: readonly Item[]) => void)
     },
     [list],
   )
-  const look = (): void => {
+  const flush = (): void => {
     const { items } = pending.current
-    const timer = items.length === 0 ? {} : { timer: setTimeout(look, REDRAW_MS) }
+    const timer = items.length === 0 ? {} : { timer: setTimeout(flush, REDRAW_MS) }
     pending.current = { items: [], ...timer }
     if (items.length > 0) apply(items)
   }
   return (item) => {
     pending.current.items.push(item)
-    if (pending.current.timer === undefined) look()
+    if (pending.current.timer === undefined) flush()
   }
 }
 

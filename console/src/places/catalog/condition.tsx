@@ -33,7 +33,7 @@ function textFor(condition: Condition): ConditionText {
     case 'degraded':
       return {
         ...{ icon: 'alert', tone: 'is-parked' },
-        text: `Unsteady${since(condition.source.since)}`,
+        text: `Degraded${since(condition.source.since)}`,
         more: condition.source.reason ?? undefined,
       }
     case 'held':

@@ -2,7 +2,7 @@ import { type ReactNode, useCallback, useRef } from 'react'
 import { FILTERS, ORDERS, type Order, type SearchableTools } from '../../api/tools.ts'
 import { SearchInput, Select } from '../../parts/field.tsx'
 import { Filter, type FilterOption } from '../../parts/menu.tsx'
-import { type CatalogQuery, FILTER_NAMES, type FilterName } from './question.ts'
+import { type CatalogQuery, FILTER_NAMES, type FilterName } from './catalog-query.ts'
 
 /** Search, five filters and the order. Each choice shows how many tools it would leave. */
 export function ToolsBar({ query, tools, found, mayCount, onDown, onEnter }: ToolsBarProps): ReactNode {

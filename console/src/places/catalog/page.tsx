@@ -11,8 +11,8 @@ import { Icon } from '../../parts/icon.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import './catalog.css'
 import { visibleText } from '../../parts/visible-text.ts'
+import { type CatalogQuery, FILTER_NAMES, useCatalogQuery } from './catalog-query.ts'
 import { ToolsBar } from './filters.tsx'
-import { type CatalogQuery, FILTER_NAMES, useCatalogQuery } from './question.ts'
 import { type ToolRows, ToolTable } from './tool-table.tsx'
 
 /** The list is polled because the state of a source can change at any time. An unchanged list costs only a 304. */
@@ -99,10 +99,10 @@ function NothingFound({ query }: { readonly query: CatalogQuery }): ReactNode {
     const values = filters[name] ?? []
     return values.length === 0 ? [] : [`${name} ${values.join(' or ')}`]
   })
-  const words = text.trim() === '' ? [] : [`"${text.trim()}" in it`]
+  const words = text.trim() === '' ? [] : [`"${text.trim()}"`]
   return (
     <Empty
-      title={visibleText(`No tool with ${[...words, ...set].join(', ')}`)}
+      title={visibleText(`No tool matches ${[...words, ...set].join(', ')}`)}
       actions={
         <Button isSmall onClick={query.clear}>
           Clear search and filters

@@ -110,7 +110,7 @@ function AddSourceSteps({ target, known, onAdded, onDone }: AddSourceStepsProps)
         }}
       />
     )
-  if (state.kind === 'looking') return <Inspecting state={state} onStop={probe.stop} />
+  if (state.kind === 'inspecting') return <Inspecting state={state} onStop={probe.stop} />
   return (
     <div className="dialog">
       <code className="target">{visibleText(target)}</code>
@@ -157,7 +157,7 @@ function AddSourceSteps({ target, known, onAdded, onDone }: AddSourceStepsProps)
 }
 
 interface InspectingProps {
-  readonly state: Extract<ProbeState, { kind: 'looking' }>
+  readonly state: Extract<ProbeState, { kind: 'inspecting' }>
   readonly onStop: () => void
 }
 

@@ -10,8 +10,8 @@ const LISTING = {
   ],
 }
 
-describe('what tools need', () => {
-  it('is told by kind, each name once with its tools', () => {
+describe('the requirements of tools', () => {
+  it('are grouped by kind: each id once, with its tools', () => {
     expect([...neededBy(LISTING, 'oauth')]).toEqual([['google', ['Mail.Send', 'Mail.List']]])
     expect([...neededBy(LISTING, 'secret')]).toEqual([['MAIL_KEY', ['Mail.Send']]])
   })

@@ -20,7 +20,7 @@ export type { Source } from '../../../../src/admin-api/sources.ts'
 
 export type SourceSettings = NonNullable<Source['settings']>
 /** An entry of an MCP client on the server's machine that reaches a source directly. */
-export type Around = SourceList['around'][number]
+export type Bypass = SourceList['bypasses'][number]
 
 /** The scope for seeing, setting and removing stored credentials. */
 export const SECRETS_SCOPE = 'admin:secrets'
@@ -34,7 +34,7 @@ const sourcesAnswer = queryOptions({
 })
 
 export const sourcesQuery = { ...sourcesAnswer, select: ({ sources }: SourceList) => sources }
-export const aroundQuery = { ...sourcesAnswer, select: ({ around }: SourceList) => around }
+export const bypassesQuery = { ...sourcesAnswer, select: ({ bypasses }: SourceList) => bypasses }
 
 export const pinsQuery = queryOptions({
   queryKey: ['connections', 'pins'],

@@ -22,7 +22,7 @@ const MAX_SHOWN = 50
 export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProps): ReactNode {
   const [key, setKey] = useState(() => freeKey(found.key, known))
   const [isTrusted, setTrusted] = useState(false)
-  const promises = found.tools.filter(({ read_only: reads, idempotent }) => reads || idempotent).length
+  const annotated = found.tools.filter(({ read_only: reads, idempotent }) => reads || idempotent).length
   const counts = { tools: found.tool_count, prompts: found.prompt_count, templates: found.template_count }
   const { isBusy, failure, run } = useAction(async () => {
     await addSource(key.trim(), { ...found.options, ...(isTrusted ? { trust: 'annotations' } : {}) })
@@ -61,11 +61,11 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
         value={key}
         onChange={setKey}
       />
-      {found.type === 'mcp' && promises > 0 && (
+      {found.type === 'mcp' && annotated > 0 && (
         <Checkbox
           checked={isTrusted}
           onChange={(event) => setTrusted(event.currentTarget.checked)}
-          label={`Trust the annotations of ${promises} of them. Otherwise all count as writes.`}
+          label={`Trust the annotations of ${annotated} of them. Otherwise all count as writes.`}
         />
       )}
       <p className="row end">

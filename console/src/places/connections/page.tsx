@@ -7,10 +7,10 @@ import { usePageCommand } from '../../app/page-command.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 import { AddSource } from './add-source.tsx'
 import { Attention } from './attention.tsx'
-import { aroundQuery, type Pin, pinsQuery, type Source, sourcesQuery } from './connection-data.ts'
+import { bypassesQuery, type Pin, pinsQuery, type Source, sourcesQuery } from './connection-data.ts'
 import { Providers } from './providers.tsx'
 import { Secrets } from './secrets.tsx'
-import { AroundNote, SourceList } from './source-list.tsx'
+import { BypassNotes, SourceList } from './source-list.tsx'
 import './connections.css'
 
 const SCOPE = 'admin:sources'
@@ -21,7 +21,7 @@ export function ConnectionsPage(): ReactNode {
   const principal = useSession()?.principal
   const seesSources = holdsServerScope(principal, SCOPE)
   const sources = useQuery({ ...sourcesQuery, enabled: seesSources })
-  const around = useQuery({ ...aroundQuery, enabled: seesSources })
+  const bypasses = useQuery({ ...bypassesQuery, enabled: seesSources })
   const pins = useQuery({ ...pinsQuery, enabled: holdsServerScope(principal, 'admin:pins') })
   usePageCommand(pageCommandOf(sources.data ?? [], pins.data ?? []))
   const changed = (): void => {
@@ -50,7 +50,7 @@ export function ConnectionsPage(): ReactNode {
               <NeedsScope scope={SCOPE} />
             </>
           )}
-          {around.data !== undefined && <AroundNote around={around.data} />}
+          {bypasses.data !== undefined && <BypassNotes bypasses={bypasses.data} />}
         </section>
         <div className="pair">
           <Providers onChanged={changed} />

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { withoutRepetition } from './probe.ts'
 
-describe('what a program wrote', () => {
-  it('is shown once when it was started twice and said the same', () => {
+describe('the output of a program', () => {
+  it('is shown once if the program was started twice and printed the same', () => {
     expect(withoutRepetition(['a', 'b', 'a', 'b'])).toEqual(['a', 'b'])
     expect(withoutRepetition(['a', 'b', 'a', 'c'])).toEqual(['a', 'b', 'a', 'c'])
     expect(withoutRepetition(['a', 'a', 'a'])).toEqual(['a', 'a', 'a'])

@@ -10,7 +10,7 @@ export type { ProbedSource as Found } from '../../../../src/admin-api/sources.ts
 export type ProbeState =
   | { readonly kind: 'idle' }
   | {
-      readonly kind: 'looking'
+      readonly kind: 'inspecting'
       readonly step: string
       readonly lines: readonly string[]
       readonly seconds: number
@@ -30,37 +30,37 @@ export function useProbe(): {
   stop(): void
 } {
   const [state, setState] = useState<ProbeState>({ kind: 'idle' })
-  const ending = useRef<AbortController>(undefined)
-  useEffect(() => () => ending.current?.abort(), [])
-  const isLooking = state.kind === 'looking'
+  const controller = useRef<AbortController>(undefined)
+  useEffect(() => () => controller.current?.abort(), [])
+  const isInspecting = state.kind === 'inspecting'
   useEffect(() => {
-    if (!isLooking) return undefined
+    if (!isInspecting) return undefined
     const timer = setInterval(
       () =>
         setState((before) =>
-          before.kind === 'looking' ? { ...before, seconds: before.seconds + 1 } : before,
+          before.kind === 'inspecting' ? { ...before, seconds: before.seconds + 1 } : before,
         ),
       1000,
     )
     return () => clearInterval(timer)
-  }, [isLooking])
+  }, [isInspecting])
   return {
     state,
     stop() {
-      ending.current?.abort()
+      controller.current?.abort()
       setState({ kind: 'idle' })
     },
     async start(target, apiKey) {
       const ends = new AbortController()
-      ending.current = ends
+      controller.current = ends
       const { signal } = ends
-      setState({ kind: 'looking', step: 'Asking the server', lines: [], seconds: 0 })
+      setState({ kind: 'inspecting', step: 'Contacting the server', lines: [], seconds: 0 })
       try {
         const body = { target, ...(apiKey === '' ? {} : { api_key: apiKey }) }
         const headers = { accept: 'text/event-stream' }
         const answer = await send('/admin/sources/probe', { method: 'POST', body, headers, signal })
         for await (const event of readEvents(answer.body)) setState((before) => after(before, event))
-        setState((before) => (before.kind === 'looking' ? { ...FAILED, lines: before.lines } : before))
+        setState((before) => (before.kind === 'inspecting' ? { ...FAILED, lines: before.lines } : before))
       } catch (error) {
         if (!signal.aborted) setState({ ...FAILED, message: messageOf(error) })
       }
@@ -71,13 +71,13 @@ export function useProbe(): {
 const FAILED = { kind: 'failed', message: 'The server stopped the inspection.', seen: [], lines: [] } as const
 
 function after(before: ProbeState, { type, data }: LiveEvent): ProbeState {
-  const lines = before.kind === 'looking' ? before.lines : []
-  const seconds = before.kind === 'looking' ? before.seconds : 0
+  const lines = before.kind === 'inspecting' ? before.lines : []
+  const seconds = before.kind === 'inspecting' ? before.seconds : 0
   switch (type) {
     case 'step':
-      return { kind: 'looking', step: textIn(data), lines, seconds }
+      return { kind: 'inspecting', step: textIn(data), lines, seconds }
     case 'line':
-      return before.kind === 'looking' ? { ...before, lines: [...lines, textIn(data)] } : before
+      return before.kind === 'inspecting' ? { ...before, lines: [...lines, textIn(data)] } : before
     case 'found': {
       const found: Found = JSON.parse(data)
       return { kind: 'found', found }

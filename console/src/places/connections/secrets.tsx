@@ -170,7 +170,7 @@ function SecretForm({ draft, onDone, onChanged }: SecretFormProps): ReactNode {
   })
   return (
     <DialogForm onSubmit={run}>
-      <TextField label="Name" note="as the tool asks for it" isMono value={name} onChange={setName} />
+      <TextField label="Name" note="as in the tool's definition" isMono value={name} onChange={setName} />
       <TextField
         label="For principal"
         note="the caller whose calls use it: key:<id>, jwt:<issuer>#<sub>, or * for all callers of the tenant"

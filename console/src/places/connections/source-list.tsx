@@ -9,7 +9,7 @@ import { Menu } from '../../parts/menu.tsx'
 import { Empty } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { type Around, type Pin, refreshSource, removeSource, type Source } from './connection-data.ts'
+import { type Bypass, type Pin, refreshSource, removeSource, type Source } from './connection-data.ts'
 import { Doctor, healthOf } from './doctor.tsx'
 import { SettingsForm } from './source-settings.tsx'
 
@@ -57,8 +57,8 @@ export function SourceList({ sources, pins, onChanged }: SourceListProps): React
 }
 
 /** Clients that bypass this server, and the command that removes their entries. */
-export function AroundNote({ around }: { readonly around: readonly Around[] }): ReactNode {
-  const byClient = [...Map.groupBy(around, ({ client }) => client)]
+export function BypassNotes({ bypasses }: { readonly bypasses: readonly Bypass[] }): ReactNode {
+  const byClient = [...Map.groupBy(bypasses, ({ client }) => client)]
   return byClient.map(([client, entries]) => {
     const names = entries.map(({ name, clear }) =>
       clear.length === 0 ? name : `${name} (with ${clear.join(', ')} in clear text)`,

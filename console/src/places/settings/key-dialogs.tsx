@@ -21,7 +21,7 @@ import {
 } from './settings-data.ts'
 import { ToolPicker } from './tool-picker.tsx'
 
-/** Creates a principal with its first key. The command below the page follows the form. */
+/** Creates a principal with its first key. The page's terminal command contains the values of the form. */
 export function CreateKeyDialog({ isOpen, onClose, onCommand }: CreateProps): ReactNode {
   return (
     <Dialog title="Create key" isOpen={isOpen} onClose={onClose}>
@@ -275,7 +275,7 @@ function useNewKey(requestKey: () => Promise<NewKey>): NewKeyAction {
   const act = useAction(async () => {
     setMade(await requestKey())
     await client.invalidateQueries({ queryKey: keysQuery.queryKey })
-    // The first key closes an open server.
+    // After the first key, an open server requires one from every caller.
     await client.invalidateQueries({ queryKey: sessionQuery.queryKey })
   })
   return { ...act, made }

@@ -23,7 +23,7 @@ const LISTING = {
 }
 const MISSING = [{ tool: 'fs.read', scope: 'tools:fs:read' }]
 
-describe('what a new key will see', () => {
+describe('the tools that a new key will see', () => {
   it.each([
     ['no names', {}, { seen: 1, missing: [] }],
     ['no names, all scopes', { scopes: '*' }, { seen: 2, missing: [] }],
@@ -31,8 +31,12 @@ describe('what a new key will see', () => {
     ['the scope too', { tools: 'mcp:fs.read', scopes: 'tools:*' }, { seen: 1, missing: [] }],
     ['a tool of another tenant', { tools: 'Calc.*', tenant: 'acme' }, { seen: 0, missing: [] }],
     ['a pattern', { tools: 'Calc.*' }, { seen: 1, missing: [] }],
-    ['a pattern is no regular expression', { tools: 'Calc?Add C.lc.*' }, { seen: 0, missing: [] }],
-    ['a version that is not there', { tools: 'Calc.Add@2.0.0' }, { seen: 0, missing: [] }],
+    [
+      'a pattern with characters of regular expressions',
+      { tools: 'Calc?Add C.lc.*' },
+      { seen: 0, missing: [] },
+    ],
+    ['an unknown version', { tools: 'Calc.Add@2.0.0' }, { seen: 0, missing: [] }],
     ['a source and a tag', { tools: 'source:fs tag:sums' }, { seen: 1, missing: MISSING }],
     ['a toolset', { toolsets: ['files'] }, { seen: 0, missing: MISSING }],
     ['a toolset and a tool', { toolsets: ['files'], tools: 'Calc_Add' }, { seen: 1, missing: MISSING }],
@@ -40,12 +44,12 @@ describe('what a new key will see', () => {
     expect(viewOf(LISTING, { ...EMPTY_FORM, ...patch })).toEqual(view)
   })
 
-  it('is not known where a role adds scopes', () => {
+  it('are unknown if a role adds scopes', () => {
     expect(viewOf(LISTING, { ...EMPTY_FORM, roles: 'writer' })).toBeUndefined()
   })
 })
 
-it('picks by catalog id, and takes a tool off by any of its names', () => {
+it('adds a tool by its catalog id, and removes it by any of its names', () => {
   expect(toggleTool('', READ)).toBe('mcp:fs.read')
   expect(toggleTool('Mail.*', READ)).toBe('Mail.* mcp:fs.read')
   expect(toggleTool('Mail.* fs.read', READ)).toBe('Mail.*')

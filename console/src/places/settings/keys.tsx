@@ -127,7 +127,7 @@ function KeyRow({ apiKey, onRotate, onRevoke }: KeyRowProps): ReactNode {
         {key_id}
       </td>
       <td>
-        <Rights apiKey={apiKey} />
+        <Permissions apiKey={apiKey} />
       </td>
       <td data-l="used" className={isIdle ? 'num is-parked' : 'num soft'}>
         {last_used_at === null ? 'never' : formatAgo(last_used_at)}
@@ -163,7 +163,7 @@ function ConfiguredRow({ apiKey }: { readonly apiKey: ConfiguredKey }): ReactNod
       </th>
       <td className="dim">in the config</td>
       <td>
-        <Rights apiKey={{ ...apiKey, toolsets: [] }} />
+        <Permissions apiKey={{ ...apiKey, toolsets: [] }} />
       </td>
       <td
         data-l="used"
@@ -182,12 +182,12 @@ function ConfiguredRow({ apiKey }: { readonly apiKey: ConfiguredKey }): ReactNod
 
 const MAX_TAGS = 4
 
-interface RightsProps {
+interface PermissionsProps {
   readonly apiKey: Pick<ApiKey, 'scopes' | 'roles' | 'tools' | 'toolsets'>
 }
 
 /** Scopes and roles grant tools; toolsets and tools restrict them. Full access stands out. */
-function Rights({ apiKey: { scopes, roles, tools, toolsets } }: RightsProps): ReactNode {
+function Permissions({ apiKey: { scopes, roles, tools, toolsets } }: PermissionsProps): ReactNode {
   const narrowed = [...toolsets.map((name) => `toolset ${name}`), ...(tools ?? [])]
   const words = [
     ...scopes.filter((scope) => scope !== '*'),

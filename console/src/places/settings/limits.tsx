@@ -181,7 +181,7 @@ function UsageByCaller({ span }: { readonly span: Span }): ReactNode {
     <Found query={usage} what="The usage">
       {({ callers, whole }) =>
         callers.length === 0 ? (
-          <Empty title="No calls in this time">Callers appear here with their first call.</Empty>
+          <Empty title="No calls in this period">Callers appear here with their first call.</Empty>
         ) : (
           <>
             <Table caption="Usage by caller" columns={COLUMNS} className="use">
@@ -224,7 +224,7 @@ function CallerRow({ caller, span }: { readonly caller: CallerUsage; readonly sp
           </Link>
         )}
       </td>
-      <td data-l="ran for" className="num end soft">
+      <td data-l="run time" className="num end soft">
         {formatDuration(seconds * 1000)}
       </td>
       <td data-l="cost" className="num end soft">

@@ -18,7 +18,7 @@ const PARTS = [
   ['server', 'Server'],
 ] as const
 
-/** Keys, limits, journal, clients and config. The command below the page follows the section in use. */
+/** Keys, limits, journal, clients, usage, denied requests and config. The terminal command belongs to the section in use. */
 export function SettingsPage(): ReactNode {
   const [command, setCommand] = useState('collet keys list')
   const [current, setCurrent] = useState<string>('keys')

@@ -139,8 +139,8 @@ function RefusalList(): ReactNode {
       {({ refusals, isWhole }) =>
         refusals.length === 0 ? (
           <Empty title="No denied requests">
-            Requests with a wrong credential, calls of forbidden tools, and denied approvals and
-            administration appear here.
+            Requests with an invalid credential, calls to forbidden tools, and denied approvals and admin
+            requests appear here.
           </Empty>
         ) : (
           <>
@@ -152,13 +152,13 @@ function RefusalList(): ReactNode {
               </tbody>
             </Table>
             <p className="meta dim after-table">
-              The newest {countOf(refusals.length, 'refusal')}
+              The newest {countOf(refusals.length, 'denied request')}
               {isWhole ? (
                 '.'
               ) : (
                 <>
                   {' '}
-                  of the beginning of a long log. Run <Command text="collet audit" /> for its end.
+                  in the first part of a long log. Run <Command text="collet audit" /> for the rest.
                 </>
               )}
             </p>

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Navigate, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useCallback, useState } from 'react'
-import { beginningQuery, serverQuery } from '../../api/server.ts'
+import { onboardingQuery, serverQuery } from '../../api/server.ts'
 import { holdsScope, useSession } from '../../api/session.ts'
 import { Page } from '../../app/page.tsx'
 import { usePageCommand } from '../../app/page-command.tsx'
@@ -10,8 +10,8 @@ import { Endpoints } from '../../parts/clients.tsx'
 import { countOf } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
-import { rememberStart, startState } from './begun.ts'
 import { firstToolQuery } from './first-tool.ts'
+import { rememberStart, startState } from './start-state.ts'
 import { AddStep, AgentStep, PermissionList } from './steps.tsx'
 import { TryStep } from './try-step.tsx'
 import './start.css'
@@ -21,53 +21,53 @@ const REFETCH_MS = 2_000
 /** Three steps for a new server. People who have calls, or dismissed the steps, see the catalog instead. */
 export function StartPage(): ReactNode {
   const [before] = useState(startState)
-  const beginning = useQuery({ ...beginningQuery, refetchInterval: REFETCH_MS })
+  const onboarding = useQuery({ ...onboardingQuery, refetchInterval: REFETCH_MS })
   const [wasCalled, setWasCalled] = useState<boolean>()
   const principal = useSession()?.principal
   // Approvers who cannot set anything up go to their inbox.
   if (holdsScope(principal, 'approvals:respond') && !holdsScope(principal, 'admin:sources'))
     return <Navigate to="/approvals" replace />
-  if (before === 'left') return <Navigate to="/catalog" replace />
-  if (beginning.data === undefined)
+  if (before === 'dismissed') return <Navigate to="/catalog" replace />
+  if (onboarding.data === undefined)
     return (
       <Page title="Start">
-        {beginning.error === null ? (
+        {onboarding.error === null ? (
           <Loading what="the first steps" />
         ) : (
           <Failed
             what="The state of the server could not be read"
-            error={beginning.error}
-            onRetry={() => void beginning.refetch()}
+            error={onboarding.error}
+            onRetry={() => void onboarding.refetch()}
           />
         )}
       </Page>
     )
   // Calls made on this page do not count, so the first answer is kept.
-  if (wasCalled === undefined) setWasCalled(beginning.data.has_calls)
+  if (wasCalled === undefined) setWasCalled(onboarding.data.has_calls)
   if (wasCalled === true && before === 'new') return <Navigate to="/catalog" replace />
-  return <Steps hasTried={beginning.data.has_calls} beginning={beginning.data} />
+  return <Steps hasTried={onboarding.data.has_calls} onboarding={onboarding.data} />
 }
 
 interface StepsProps {
   readonly hasTried: boolean
-  readonly beginning: Parameters<typeof AgentStep>[0]['beginning']
+  readonly onboarding: Parameters<typeof AgentStep>[0]['onboarding']
 }
 
-function Steps({ hasTried, beginning }: StepsProps): ReactNode {
+function Steps({ hasTried, onboarding }: StepsProps): ReactNode {
   const navigate = useNavigate()
   const [command, setCommand] = useState('collet tools')
   const [isTried, setTried] = useState(hasTried)
   usePageCommand(command)
   const tried = useCallback(() => {
     setTried(true)
-    rememberStart('begun')
+    rememberStart('started')
   }, [])
   const leave = (): void => {
-    rememberStart('left')
+    rememberStart('dismissed')
     void navigate({ to: '/catalog' })
   }
   const hasSources = useQuery(firstToolQuery).data?.hasSources === true
-  const hasAgent = beginning.agent_call !== null
+  const hasAgent = onboarding.agent_call !== null
   const now = isTried ? (hasSources ? 3 : 2) : 1
   return (
     <Page
@@ -88,7 +88,7 @@ function Steps({ hasTried, beginning }: StepsProps): ReactNode {
             <AddStep isNow={now === 2} onCommand={setCommand} />
           </Step>
           <Step nth={3} now={now} title="Connect an agent" isDone={hasAgent}>
-            <AgentStep beginning={beginning} onCommand={setCommand} />
+            <AgentStep onboarding={onboarding} onCommand={setCommand} />
           </Step>
         </ol>
         <Aside />

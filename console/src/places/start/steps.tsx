@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
-import { type Beginning, type ServerAbout, serverQuery } from '../../api/server.ts'
+import { type Onboarding, type ServerAbout, serverQuery } from '../../api/server.ts'
 import { holdsScope, holdsServerScope, type Principal, useSession } from '../../api/session.ts'
 import { importCommand } from '../../app/commands.ts'
 import { Command, CommandLine } from '../../app/page-command.tsx'
@@ -99,7 +99,7 @@ interface AddStepProps {
 }
 
 /** Configuration for the agent, and a notice when its first call arrives. */
-export function AgentStep({ beginning, onCommand }: AgentStepProps): ReactNode {
+export function AgentStep({ onboarding, onCommand }: AgentStepProps): ReactNode {
   const { data: server } = useQuery(serverQuery())
   const [chosen, setChosen] = useState('claude-code')
   if (server === undefined) return <Loading what="the clients" rows={2} />
@@ -117,17 +117,17 @@ export function AgentStep({ beginning, onCommand }: AgentStepProps): ReactNode {
         }}
       />
       <ClientText client={client} />
-      <Arrival beginning={beginning} />
+      <Arrival onboarding={onboarding} />
     </>
   )
 }
 
 interface AgentStepProps {
-  readonly beginning: Beginning
+  readonly onboarding: Onboarding
   readonly onCommand: (command: string) => void
 }
 
-function Arrival({ beginning: { agent_call: call } }: { readonly beginning: Beginning }): ReactNode {
+function Arrival({ onboarding: { agent_call: call } }: { readonly onboarding: Onboarding }): ReactNode {
   const principal = useSession()?.principal
   // The server reports other people's calls only to people who may see calls.
   const seesOwnOnly = principal != null && !holdsScope(principal, 'admin:calls')
@@ -162,18 +162,18 @@ export function PermissionList({ server }: { readonly server: ServerAbout }): Re
   const principal = useSession()?.principal
   return (
     <ul className="open">
-      <Right
-        name={`Listing and trying tools${server.needs_key ? '' : ', for all who reach this address'}`}
+      <PermissionItem
+        name={`Listing and trying tools${server.needs_key ? '' : ', for everyone who can reach this address'}`}
         isHeld
       />
-      {RIGHTS.map(({ name, isHeldBy }) => (
-        <Right key={name} name={name} isHeld={isHeldBy(principal)} isSignedIn={principal != null} />
+      {PERMISSIONS.map(({ name, isHeldBy }) => (
+        <PermissionItem key={name} name={name} isHeld={isHeldBy(principal)} isSignedIn={principal != null} />
       ))}
     </ul>
   )
 }
 
-const RIGHTS: readonly {
+const PERMISSIONS: readonly {
   readonly name: string
   readonly isHeldBy: (principal: Principal | null | undefined) => boolean
 }[] = [
@@ -183,19 +183,19 @@ const RIGHTS: readonly {
   { name: 'Settling calls', isHeldBy: (principal) => holdsScope(principal, 'calls:settle') },
 ]
 
-interface RightProps {
+interface PermissionItemProps {
   readonly name: string
   readonly isHeld: boolean
   readonly isSignedIn?: boolean
 }
 
-function Right({ name, isHeld, isSignedIn = false }: RightProps): ReactNode {
+function PermissionItem({ name, isHeld, isSignedIn = false }: PermissionItemProps): ReactNode {
   return (
     <li>
       <Icon name={isHeld ? 'check' : 'lock'} size={14} className={isHeld ? 'is-succeeded' : undefined} />
       <span>
         {name}
-        {!isHeld && (isSignedIn ? ': not with your credential' : ': after a sign-in')}
+        {!isHeld && (isSignedIn ? ': not allowed by your credential' : ': requires a sign-in')}
       </span>
     </li>
   )

@@ -33,13 +33,13 @@ export function TryStep({ isDone, onCommand, onDone }: TryStepProps): ReactNode 
       <p className="soft">
         {count === 0
           ? 'There are no tools here yet. Add a source first: its tools appear in the catalog.'
-          : 'Choose one in the '}
+          : 'Choose a tool in the '}
         {count > 0 && (
           <>
             <Link className="link" to="/catalog">
               catalog
             </Link>
-            : each has a page to try it.
+            , and run it on its page.
           </>
         )}
       </p>

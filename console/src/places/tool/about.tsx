@@ -60,7 +60,7 @@ function Trouble({ tool: { source, change } }: { readonly tool: ToolDetails }): 
       {isDown && (
         <Note tone="failed" action={TO_CONNECTIONS}>
           <b>
-            {source.key} is {source.state} since {formatClock(source.since)}.
+            {source.key} has been {source.state} since {formatClock(source.since)}.
           </b>{' '}
           {source.reason ?? 'Calls fail until it is back.'}
         </Note>
@@ -68,7 +68,7 @@ function Trouble({ tool: { source, change } }: { readonly tool: ToolDetails }): 
       {change !== null && (
         <Note tone="parked" action={TO_CONNECTIONS}>
           <b>
-            Its source changed it at {formatClock(change.since)} ({change.class}).
+            Its source changed the definition at {formatClock(change.since)} ({change.class}).
           </b>{' '}
           {change.suspended
             ? 'It cannot be called until the change is decided.'
@@ -93,13 +93,13 @@ function UsageStats({ id }: { readonly id: string }): ReactNode {
       <dl className="stats">
         <Stat name="Calls, 24 h" value={`${formatCount(usage.calls)}${usage.whole ? '' : '+'}`}>
           <Bars
-            summary={`Calls each hour, ${formatCount(usage.calls)} in all`}
+            summary={`Calls each hour, ${formatCount(usage.calls)} in total`}
             bars={usage.buckets.map(({ at, calls }) => ({ key: at, parts: [{ value: calls }] }))}
           />
         </Stat>
         <Stat name="Errors" value={share.toFixed(share > 0 && share < 10 ? 1 : 0)} unit="%">
           <Bars
-            summary={`Errors each hour, ${formatCount(usage.errors)} in all`}
+            summary={`Errors each hour, ${formatCount(usage.errors)} in total`}
             bars={usage.buckets.map(({ at, errors }) => ({
               key: at,
               parts: [{ value: errors, tone: 'bad' }],
@@ -125,7 +125,7 @@ function Quantile({ name, usage, member }: QuantileProps): ReactNode {
   return (
     <Stat name={name} value={value ?? ''} unit={unit ?? ''}>
       <Line
-        summary={whole === null ? `${name}: no data` : `${name} each hour, ${formatDuration(whole)} over all`}
+        summary={whole === null ? `${name}: no data` : `${name} each hour, ${formatDuration(whole)} overall`}
         values={usage.buckets.map((bucket) => bucket[member])}
       />
     </Stat>

@@ -22,14 +22,14 @@ type View = (typeof VIEWS)[number]['value']
 /** The answer: outcome, times and value, and the HTTP exchange for authors of clients. */
 export function AnswerView({ answer, sent }: AnswerProps): ReactNode {
   const [view, setView] = useState<View>('result')
-  const ending = endingOf(answer, sent?.tool.policy.tier)
+  const outcome = outcomeOf(answer, sent?.tool.policy.tier)
   const seesCalls = useSession()?.principal !== null
-  const test = sent === undefined ? undefined : testFor(sent, answer, ending)
+  const test = sent === undefined ? undefined : testFor(sent, answer, outcome)
   const views = VIEWS.filter(({ value }) => value !== 'test' || test !== undefined)
   return (
     <>
       <div className="result-head">
-        <StateMark state={ending.state} label={ending.word} />
+        <StateMark state={outcome.state} label={outcome.word} />
         <span className="num soft">{formatDuration(answer.tookMs)}</span>
         {answer.record !== undefined &&
           (seesCalls ? (
@@ -52,7 +52,7 @@ export function AnswerView({ answer, sent }: AnswerProps): ReactNode {
         </Note>
       )}
       <Timing answer={answer} />
-      {view === 'result' && <Result answer={answer} ending={ending} />}
+      {view === 'result' && <Result answer={answer} outcome={outcome} />}
       {view === 'request' && sent !== undefined && <Request answer={answer} sent={sent} />}
       {view === 'headers' && <Headers answer={answer} />}
       {view === 'test' && test !== undefined && (
@@ -68,7 +68,7 @@ interface AnswerProps {
   readonly sent: SentCall | undefined
 }
 
-interface Ending {
+interface Outcome {
   readonly isGood: boolean
   readonly state: StateName
   readonly word: string
@@ -80,7 +80,7 @@ interface Ending {
   readonly advice?: string
 }
 
-function endingOf({ status, body, text, isStopped = false }: Answer, tier?: TierName): Ending {
+function outcomeOf({ status, body, text, isStopped = false }: Answer, tier?: TierName): Outcome {
   const result = isRecord(body) && isRecord(body.result) ? body.result : undefined
   if (result?.success === true)
     return { isGood: true, state: 'succeeded', word: 'Succeeded', value: result.value }
@@ -100,11 +100,11 @@ function endingOf({ status, body, text, isStopped = false }: Answer, tier?: Tier
 }
 
 /** For a tool in the config's own code, once it has answered or rejected its input. */
-function testFor({ tool, ...call }: SentCall, { status }: Answer, ending: Ending): string | undefined {
+function testFor({ tool, ...call }: SentCall, { status }: Answer, outcome: Outcome): string | undefined {
   if (tool.source !== null) return undefined
-  if (ending.isGood) return testOf(tool, call, { isGood: true, value: ending.value })
+  if (outcome.isGood) return testOf(tool, call, { isGood: true, value: outcome.value })
   return status === 200 || status === 422
-    ? testOf(tool, call, { isGood: false, message: ending.message ?? '' })
+    ? testOf(tool, call, { isGood: false, message: outcome.message ?? '' })
     : undefined
 }
 
@@ -145,31 +145,31 @@ function nextFor(status: number, error: Readonly<Record<string, unknown>>): stri
   return missing.user_id === undefined ? '' : 'Fill in the user id.'
 }
 
-function Result({ answer, ending }: { readonly answer: Answer; readonly ending: Ending }): ReactNode {
-  if (!ending.isGood)
+function Result({ answer, outcome }: { readonly answer: Answer; readonly outcome: Outcome }): ReactNode {
+  if (!outcome.isGood)
     return (
       <div className="stack-3">
-        {ending.message !== undefined && (
+        {outcome.message !== undefined && (
           <Note tone="failed">
-            <b className="said">{visibleText(ending.message)}</b>
+            <b className="said">{visibleText(outcome.message)}</b>
           </Note>
         )}
-        {ending.advice !== '' && <p className="soft">{ending.advice}</p>}
-        {ending.developerMessage !== undefined && (
-          <Code text={ending.developerMessage} label="For developers" />
+        {outcome.advice !== '' && <p className="soft">{outcome.advice}</p>}
+        {outcome.developerMessage !== undefined && (
+          <Code text={outcome.developerMessage} label="For developers" />
         )}
         {answer.body !== undefined && <Code text={visibleJson(answer.body)} label="The answer" isJson />}
       </div>
     )
-  const blocks = contentOf(ending.value)
-  const isOfOthers = answer.headers.some(
+  const blocks = contentOf(outcome.value)
+  const isUntrusted = answer.headers.some(
     ([name, value]) => name === 'collet-content-trust' && value === 'untrusted',
   )
   return (
     <>
-      {isOfOthers && <p className="meta dim">Untrusted content from an external server.</p>}
+      {isUntrusted && <p className="meta dim">Untrusted content from an external server.</p>}
       {blocks !== undefined && <ContentBlocks blocks={blocks} />}
-      <Code className="out" text={visibleJson(ending.value)} label="Output" isJson />
+      <Code className="out" text={visibleJson(outcome.value)} label="Output" isJson />
     </>
   )
 }

@@ -14,7 +14,7 @@ import type { CallControl } from './call/use-call.ts'
 import type { ToolDetails } from './tool-data.ts'
 
 /** The state of the call, from sending to its answer. */
-export function CallOutcome({ tool, control, onGoOn }: OutcomeProps): ReactNode {
+export function CallOutcome({ tool, control, onContinue }: OutcomeProps): ReactNode {
   const { phase } = control
   useEffect(() => {
     const said = SAID[phase.at]
@@ -25,9 +25,11 @@ export function CallOutcome({ tool, control, onGoOn }: OutcomeProps): ReactNode 
       {phase.at === 'idle' && <p className="dim">Run the tool to see its result.</p>}
       {phase.at === 'running' && <Running phase={phase} onStop={control.stop} />}
       {phase.at === 'parked' && <Parked phase={phase} onWithdraw={control.withdraw} />}
-      {phase.at === 'left' && <Left phase={phase} onGoOn={onGoOn} onWithdraw={control.withdraw} />}
+      {phase.at === 'resumable' && (
+        <Resumable phase={phase} onContinue={onContinue} onWithdraw={control.withdraw} />
+      )}
       {phase.at === 'connecting' && <Connecting phase={phase} onStop={control.stop} />}
-      {phase.at === 'lost' && <Lost tool={tool} phase={phase} onAgain={control.askAgain} />}
+      {phase.at === 'lost' && <Lost tool={tool} phase={phase} onRetry={control.retry} />}
       {phase.at === 'unresolved' && <Note>{phase.message}</Note>}
       {phase.at === 'answered' && <AnswerView answer={phase.answer} sent={phase.sent} />}
     </div>
@@ -39,7 +41,7 @@ const SAID: Readonly<Record<CallPhase['at'], string>> = {
   idle: '',
   running: 'The call is running.',
   parked: 'The call is waiting for approval.',
-  left: 'The call is waiting for approval.',
+  resumable: 'The call is waiting for approval.',
   connecting: 'The call is waiting for access.',
   lost: 'The outcome of the call is unknown.',
   unresolved: '',
@@ -50,7 +52,7 @@ interface OutcomeProps {
   readonly tool: ToolDetails
   readonly control: CallControl
   /** Sends the form's input under the id of a waiting call. */
-  readonly onGoOn: () => void
+  readonly onContinue: () => void
 }
 
 type PhaseOf<At extends CallPhase['at']> = Extract<CallPhase, { readonly at: At }>
@@ -128,7 +130,7 @@ interface ParkedProps {
   readonly onWithdraw: () => Promise<void>
 }
 
-/** Since when it waits, and a button to withdraw it. */
+/** The time since which the call waits, and a button to withdraw it. */
 function WaitsHead({ since, onWithdraw, children }: WaitsHeadProps): ReactNode {
   return (
     <div className="result-head">
@@ -148,7 +150,7 @@ interface WaitsHeadProps {
 }
 
 /** The page was reloaded, so the input is gone; the server recognises it when it is sent again. */
-function Left({ phase, onGoOn, onWithdraw }: LeftProps): ReactNode {
+function Resumable({ phase, onContinue, onWithdraw }: ResumableProps): ReactNode {
   const mayOpen = useSession()?.principal !== null
   return (
     <div className="stack-3">
@@ -162,25 +164,25 @@ function Left({ phase, onGoOn, onWithdraw }: LeftProps): ReactNode {
       <Note
         tone="parked"
         action={
-          <Button isSmall writes onClick={onGoOn}>
+          <Button isSmall writes onClick={onContinue}>
             Continue this call
           </Button>
         }
       >
-        {phase.isOther === true && (
+        {phase.isOtherInput === true && (
           <b>The input above differs from the input of this call. Nothing was changed. </b>
         )}
-        You made this call before the page was loaded, and nothing ran yet. Put the same input in above and go
-        on: it is sent under the same call id, <code>{phase.callId}</code>, so that it need not be approved
-        twice.
+        You made this call before the page was loaded, and nothing ran yet. Enter the same input above and
+        continue: it is sent with the same call ID, <code>{phase.callId}</code>, so it needs no second
+        approval.
       </Note>
     </div>
   )
 }
 
-interface LeftProps {
-  readonly phase: PhaseOf<'left'>
-  readonly onGoOn: () => void
+interface ResumableProps {
+  readonly phase: PhaseOf<'resumable'>
+  readonly onContinue: () => void
   readonly onWithdraw: () => Promise<void>
 }
 
@@ -223,8 +225,8 @@ function Connecting({ phase, onStop }: { phase: PhaseOf<'connecting'>; onStop: (
           </a>
         ))}
       >
-        Nothing ran yet. The tool needs access that was not granted yet. Grant it on the page that opens; the
-        call goes on by itself then.
+        Nothing ran yet. The tool needs access to an account. Grant it on the page that opens; the call then
+        continues.
       </Note>
     </div>
   )
@@ -235,7 +237,7 @@ function safeAddress(url: string): string | undefined {
   return /^https?:\/\//i.test(url) ? url : undefined
 }
 
-function Lost({ tool, phase, onAgain }: LostProps): ReactNode {
+function Lost({ tool, phase, onRetry }: LostProps): ReactNode {
   const hasEffects = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
   return (
     <div className="stack-3">
@@ -246,21 +248,21 @@ function Lost({ tool, phase, onAgain }: LostProps): ReactNode {
       <Note
         tone="ambiguous"
         action={
-          <Button isSmall onClick={onAgain}>
+          <Button isSmall onClick={onRetry}>
             {phase.isOld ? 'Show result' : 'Retry'}
           </Button>
         }
       >
-        {phase.message !== undefined && <b>It could not be found out: {visibleText(phase.message)} </b>}
+        {phase.message !== undefined && <b>The outcome could not be read: {visibleText(phase.message)} </b>}
         {phase.isOld ? (
           <>
-            You ran this tool before the page was loaded, and its answer has not been seen. The call id is{' '}
+            You ran this tool before the page was loaded, and its answer was not shown. The call ID is{' '}
             <code>{phase.callId}</code>.
           </>
         ) : (
           <>
             The call may have run. A retry sends the same call ID, <code>{phase.callId}</code>: if it ran, you
-            get what was recorded{hasEffects ? ', so nothing runs twice.' : '.'}
+            get the recorded answer{hasEffects ? ', so nothing runs twice.' : '.'}
           </>
         )}
       </Note>
@@ -276,7 +278,7 @@ function lostLabel({ isOld, message }: PhaseOf<'lost'>): string {
 interface LostProps {
   readonly tool: ToolDetails
   readonly phase: PhaseOf<'lost'>
-  readonly onAgain: () => void
+  readonly onRetry: () => void
 }
 
 function useSecondsSince(since: Date): number {

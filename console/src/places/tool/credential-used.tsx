@@ -47,15 +47,15 @@ export function CredentialUsed({ tool }: { readonly tool: ToolDetails }): ReactN
 const NO_CALLER = "none: an operator who runs a tool as a caller does not use the caller's credentials."
 
 function usedOf({ state }: Requirement, who: string): string {
-  if (state === 'per_user') return "that of the call's user."
+  if (state === 'per_user') return "stored for the call's user."
   switch (state) {
     case 'met':
-      return `that of ${who}, who makes the call.`
+      return `stored for ${who}.`
     case 'spent':
-      return `that of ${who} is no longer valid. Connect it again.`
+      return `stored for ${who}, but no longer valid. Connect it again.`
     case 'scopes':
-      return `that of ${who} lacks a permission. Connect it again.`
+      return `stored for ${who}, but lacks a permission. Connect it again.`
     default:
-      return `${who} has none yet.`
+      return `not stored for ${who} yet.`
   }
 }

@@ -2,7 +2,8 @@ import type { Answer } from './call/call-wire.ts'
 import { isRecord } from './tool-data.ts'
 
 /**
- * The server's messages by field: `address/city`. A message names the parameter, and a nested value by a pointer at its beginning.
+ * The server's messages by field: `address/city`. The server sends them by parameter; a message about a nested value begins with a
+ * JSON Pointer to it.
  */
 export function fieldErrorsOf(answer: Pick<Answer, 'body'> | undefined): ReadonlyMap<string, string> {
   const body = answer?.body

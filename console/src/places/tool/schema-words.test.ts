@@ -9,6 +9,6 @@ it.each([
   ['nothing', { additionalProperties: false }],
   ['anything', {}],
   ['anything', { properties: {}, additionalProperties: true }],
-] as const)('asks a person for %s of the input %o', (kind, schema) => {
+] as const)('the form shows %s for the input %o', (kind, schema) => {
   expect(kindOfInput({ type: 'object', ...schema })).toBe(kind)
 })

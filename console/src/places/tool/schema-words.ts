@@ -8,7 +8,7 @@ interface SchemaRow {
   readonly isRequired: boolean
   readonly description: string | undefined
   /** The default value: `20`. */
-  readonly usual: string | undefined
+  readonly defaultValue: string | undefined
   readonly choices: readonly string[]
 }
 
@@ -53,7 +53,7 @@ export function describeSchema(schema: Schema): SchemaWords {
 }
 
 function rowOf(schema: Schema, path: string, isRequired: boolean): SchemaRow {
-  const { description, default: usual } = schema
+  const { description, default: defaultValue } = schema
   const listed = isRecord(schema.items) && Array.isArray(schema.items.enum) ? schema.items.enum : schema.enum
   const choices = Array.isArray(listed)
     ? listed.slice(0, MAX_CHOICES).map((choice) => JSON.stringify(choice))
@@ -63,7 +63,7 @@ function rowOf(schema: Schema, path: string, isRequired: boolean): SchemaRow {
     type: typeWords(schema),
     isRequired,
     description: typeof description === 'string' ? description : undefined,
-    usual: usual === undefined ? undefined : JSON.stringify(usual),
+    defaultValue: defaultValue === undefined ? undefined : JSON.stringify(defaultValue),
     choices,
   }
 }
@@ -126,7 +126,7 @@ function resolve(schema: Schema, root: Schema): Schema {
   return isRecord(found) ? { ...found, ...beside } : schema
 }
 
-/** Parameters for a form. A schema without members may still accept some; only a closed one has none. */
+/** Whether the form has fields for the input. A schema that names no members takes no input only if it forbids additional ones. */
 export function kindOfInput(schema: Readonly<Record<string, unknown>>): 'fields' | 'anything' | 'nothing' {
   const { properties, additionalProperties } = schema
   if (isRecord(properties) && Object.keys(properties).length > 0) return 'fields'

@@ -102,9 +102,9 @@ function Readable({ schema }: { readonly schema: Schema }): ReactNode {
                 One of <code>{visibleText(row.choices.join(', '))}</code>
               </p>
             )}
-            {row.usual !== undefined && (
+            {row.defaultValue !== undefined && (
               <p className="soft">
-                Default: <code>{visibleText(row.usual)}</code>
+                Default: <code>{visibleText(row.defaultValue)}</code>
               </p>
             )}
           </li>

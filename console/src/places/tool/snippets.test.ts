@@ -12,7 +12,7 @@ describe('a call as a test', () => {
   const call = { input: { text: 'post' }, userId: undefined }
   const seen: Outcome = { isGood: true, value: { letters: 4 } }
 
-  it('wants what was seen, a value or what a failure said', () => {
+  it('expects the same value, or the same error message', () => {
     const tool = { base: 'Mail.Count', requirements: [] }
     expect(testOf(tool, call, seen)).toContain('(result.ok && result.value, {\n    "letters": 4\n  })')
     expect(testOf(tool, call, { isGood: false, message: 'No "post".' })).toContain(
@@ -20,14 +20,14 @@ describe('a call as a test', () => {
     )
   })
 
-  it('has a value in place of each credential, and never a real one', () => {
+  it('has a placeholder for each credential', () => {
     const text = testOf({ base: 'Mail.Count', requirements: NEEDY }, { ...call, userId: 'ann' }, seen)
     expect(text).toContain(
       `{ secrets: { "MAIL_KEY": 'for a test' }, tokens: { "google": 'for a test' }, userId: "ann" }`,
     )
   })
 
-  it('gives a tool a name that a program can have', () => {
+  it('turns the name of a tool into an identifier', () => {
     const nameIn = (base: string): string =>
       /import \{ (\S+) \} from '.\/tools/.exec(testOf({ base, requirements: [] }, call, seen))?.[1] ?? ''
     expect(nameIn('Gmail.GetEmails')).toBe('getEmailsTool')

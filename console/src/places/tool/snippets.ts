@@ -18,13 +18,13 @@ export interface CopiedCall {
   readonly callId: string | undefined
   /** The user, if the tool requires one. */
   readonly userId?: string | undefined
-  /** The run of an openwop text; an ended run accepts no more calls. */
+  /** The run in an openwop snippet. It is new each time, because an ended run accepts no calls. */
   readonly runId: string
 }
 
 /**
- * The call as code. openwop lists tools and runs but calls nothing, so its text makes the call over OTC in a run and reads the run
- * over openwop.
+ * The call as code. openwop lists tools and runs but cannot call tools, so its snippet makes the call over OTC in a run and reads
+ * the run over openwop.
  */
 export function snippetOf(language: Language, protocol: Protocol, call: CopiedCall): string {
   const { opentool } = call.tool.names

@@ -91,7 +91,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
               <p className="soft">{NO_FIELDS_TEXT[kind]}</p>
             )}
             {needsUser && (
-              <Field label="User id" note="for whom the call is">
+              <Field label="User id" note="the user that the call is for">
                 {(control) => (
                   <TextInput
                     {...control}
@@ -110,8 +110,8 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
       <CallOutcome
         tool={tool}
         control={call}
-        onGoOn={() => {
-          if (off === undefined) call.goOn(sent)
+        onContinue={() => {
+          if (off === undefined) call.continueCall(sent)
         }}
       />
       <CopyAs {...sent} />
@@ -130,7 +130,7 @@ function Effects({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const does = tier === 'exec' ? 'runs a program' : 'changes something'
   if (approval === 'always')
     return <Note>It {does}. The call waits for approval, like that of any caller.</Note>
-  return <Note>It {does}, for real. One call runs once, also if the connection breaks.</Note>
+  return <Note>It really {does}. One call runs once, even if the connection breaks.</Note>
 }
 
 function Examples({ tool, onChoose }: ExamplesProps): ReactNode {
@@ -179,8 +179,8 @@ interface Draft {
 /** One input, as a value and as text. While the text is not JSON, the form shows the last valid value. */
 function useDraft(tool: ToolDetails): Draft {
   const [{ input: given }] = useSearchState()
-  const handed = useHandedInput()
-  const [first] = useState<unknown>(() => (handed === undefined ? firstInput(tool, given) : handed))
+  const handedInput = useHandedInput()
+  const [first] = useState<unknown>(() => (handedInput === undefined ? firstInput(tool, given) : handedInput))
   const [input, setInput] = useState(first)
   const [text, setText] = useState(() => toJson(first))
   const [problem, setProblem] = useState<string>()
@@ -273,10 +273,10 @@ function useInputCheck({ input, problem }: Draft, schema: ToolDetails['input_sch
       isMounted = false
     }
   }, [])
-  const misfits = useMemo(() => check?.(schema, input), [check, schema, input])
+  const errors = useMemo(() => check?.(schema, input), [check, schema, input])
   if (problem !== undefined) return { isGood: false, word: 'not JSON', why: problem }
-  if (misfits === undefined) return { isGood: true, word: 'JSON' }
-  const [first] = misfits
+  if (errors === undefined) return { isGood: true, word: 'JSON' }
+  const [first] = errors
   if (first === undefined) return { isGood: true, word: 'valid' }
   const where = first.path.length === 0 ? '' : `${first.path.join('.')}: `
   return { isGood: false, word: 'invalid', why: `${where}${first.message}` }

@@ -3,7 +3,7 @@ import { sessionEnded } from '../../../api/client.ts'
 import { connection } from '../../../api/connection.ts'
 import { type CallPhase, carryOut, lookUp, NO_RECORD } from './call-flow.ts'
 import type { SentCall } from './call-wire.ts'
-import { forgetCall, keepCall, keptCall } from './kept-call.ts'
+import { forgetCall, saveCall, savedCall } from './saved-call.ts'
 
 type Reply = readonly [status: number, body: object, code?: string]
 
@@ -79,12 +79,12 @@ describe('a call from before the page was loaded', () => {
   it('is left to be gone on with while it waits for approval', async () => {
     replies.look.push([200, { state: 'parked', record: 'r1', created_at: '2026-01-02T03:04:05Z' }])
     expect(await lookedUp()).toEqual({
-      ...{ at: 'left', callId: 'c1', record: 'r1', since: new Date('2026-01-02T03:04:05Z') },
+      ...{ at: 'resumable', callId: 'c1', record: 'r1', since: new Date('2026-01-02T03:04:05Z') },
     })
     // With the wrong input it keeps waiting, with the right one it continues.
     replies.look.push([200, { state: 'parked', record: 'r1' }])
     replies.call.push([400, { message: 'This call id was already used.' }, 'key_conflict'])
-    expect(await askedAgain()).toMatchObject({ at: 'left', callId: 'c1', isOther: true })
+    expect(await askedAgain()).toMatchObject({ at: 'resumable', callId: 'c1', isOtherInput: true })
     replies.look.push([200, { state: 'parked', record: 'r1' }], [200, { state: 'succeeded', record: 'r1' }])
     replies.call.push([200, { result: DONE }])
     expect(await askedAgain()).toMatchObject({ at: 'answered', answer: { isReplayed: false, record: 'r1' } })
@@ -170,8 +170,8 @@ it('the id of a call is kept for the one who made it', () => {
   const [ann, bob] = ['default key:ann', 'default key:bob'].map((who) => ({ who, tool: 'Bank.Pay@1.0.0' }))
   if (ann === undefined || bob === undefined) throw new Error('two people')
   const call = { callId: 'c1', since: new Date(0) }
-  keepCall(ann, call)
-  expect(keptCall(bob)).toBeUndefined()
+  saveCall(ann, call)
+  expect(savedCall(bob)).toBeUndefined()
   forgetCall(bob)
-  expect(keptCall(ann)).toEqual(call)
+  expect(savedCall(ann)).toEqual(call)
 })

@@ -1,24 +1,24 @@
 import { ApiError, sessionEnded } from '../../../api/client.ts'
 import {
   type Answer,
-  ask,
   type Challenge,
   codeOf,
-  lookAt,
   messageFor,
   type Progress,
   pause,
+  postCall,
+  readCall,
   readProgress,
   runMsIn,
   type SentCall,
   type WireAnswer,
+  waitForChallenges,
   waitsFor,
-  waitUntilGiven,
 } from './call-wire.ts'
 
 /**
- * The state of a call. Its id is made before it is sent and kept until its answer was shown, so that a retry after a broken
- * connection returns the recorded answer instead of running twice.
+ * The state of a call. Its id is made before it is sent and kept until its answer is shown, so that a retry after a broken
+ * connection returns the recorded answer instead of running the tool twice.
  */
 export type CallPhase =
   | { readonly at: 'idle' }
@@ -29,16 +29,16 @@ export type CallPhase =
       readonly progress?: Progress
       readonly isStopping?: boolean
     }
-  /** Waiting for approval, and continues after it. */
+  /** Waiting for approval. The call continues after it. */
   | { readonly at: 'parked'; readonly callId: string; readonly approvalId: string; readonly since: Date }
   /** A waiting call that was sent before the page was loaded: it continues when its input is sent again under its id. */
   | {
-      readonly at: 'left'
+      readonly at: 'resumable'
       readonly callId: string
       readonly since: Date
       readonly record: string | undefined
       /** The input differs from the one that the call was made with. */
-      readonly isOther?: boolean
+      readonly isOtherInput?: boolean
     }
   | { readonly at: 'connecting'; readonly callId: string; readonly challenges: readonly Challenge[] }
   /** `isOld`: sent before the page was loaded, so its input is not known. `message`: why its state could not be found. */
@@ -69,11 +69,11 @@ export async function lookUp({ callId, signal, setPhase }: FlowOptions): Promise
   try {
     for (;;) {
       const startedAt = performance.now()
-      const look = await lookAt(callId, signal)
+      const look = await readCall(callId, signal)
       if (look.kind === 'none') return setPhase({ at: 'unresolved', message: NO_RECORD })
       if (look.kind === 'unread') return lost(look.message)
       const { result, state } = look.view
-      if (state === 'parked') return setPhase(leftOf(callId, look.view))
+      if (state === 'parked') return setPhase(resumableOf(callId, look.view))
       if (result !== undefined) {
         const answer = {
           ...{ status: 200, headers: [], text: '', body: { result }, callId, isReplayed: true },
@@ -84,7 +84,7 @@ export async function lookUp({ callId, signal, setPhase }: FlowOptions): Promise
       }
       const progress = readProgress(look.view)
       setPhase({ at: 'running', callId, since, ...(progress === undefined ? {} : { progress }) })
-      await pause(LOOK_AGAIN_MS, signal)
+      await pause(POLL_MS, signal)
     }
   } catch (error) {
     if (!signal.aborted) lost(reasonOf(error))
@@ -95,8 +95,8 @@ export async function lookUp({ callId, signal, setPhase }: FlowOptions): Promise
 const WAIT_SECONDS = 25
 
 /**
- * Sends the call, and repeats it under its id after each thing it waited for, until there is an answer. `isAgain`: it was sent
- * before, so the server may have it.
+ * Sends the call, and repeats it with its id after each approval or grant of access, until there is an answer. `isAgain`: it was
+ * sent before, so the server may have recorded it.
  */
 export async function carryOut(call: SentCall, options: FlowOptions, isAgain: boolean): Promise<void> {
   const { callId, signal, setPhase } = options
@@ -112,7 +112,7 @@ export async function carryOut(call: SentCall, options: FlowOptions, isAgain: bo
   setPhase({ at: 'running', callId, since })
   let watch = watchProgress(options)
   try {
-    const look = isAgain ? await lookAt(callId, signal) : NOT_SENT
+    const look = isAgain ? await readCall(callId, signal) : NOT_SENT
     if (look.kind === 'unread') return lost(look.message)
     const before = look.kind === 'found' ? look.view : undefined
     const isReplayed = before !== undefined && before.state !== 'parked' && before.state !== 'released'
@@ -120,13 +120,13 @@ export async function carryOut(call: SentCall, options: FlowOptions, isAgain: bo
     let approvalRequest: ApprovalRequest | undefined
     let headers = {}
     for (;;) {
-      const answer = await ask(call, callId, { headers, signal })
+      const answer = await postCall(call, callId, { headers, signal })
       const waits = waitsFor(answer)
       if (waits === undefined) {
         if (answer.status === 401) sessionEnded.set(true)
         if (isUndecided(answer, isAccepted)) return lost(messageFor(answer.status, answer.body))
         if (before?.state === 'parked' && codeOf(answer) === 'key_conflict')
-          return setPhase({ ...leftOf(callId, before), isOther: true })
+          return setPhase({ ...resumableOf(callId, before), isOtherInput: true })
         // A rejected call has no record to look up.
         const isRecorded = isAccepted || runMsIn(answer.body) !== undefined
         const record = isRecorded ? await recordOf(callId, signal) : undefined
@@ -141,7 +141,7 @@ export async function carryOut(call: SentCall, options: FlowOptions, isAgain: bo
         headers = { prefer: `wait=${WAIT_SECONDS}` }
       } else {
         setPhase({ at: 'connecting', callId, challenges: waits.challenges })
-        await waitUntilGiven(waits.challenges, signal)
+        await waitForChallenges(waits.challenges, signal)
         setPhase({ at: 'running', callId, since })
         watch = watchProgress(options)
       }
@@ -153,13 +153,13 @@ export async function carryOut(call: SentCall, options: FlowOptions, isAgain: bo
   }
 }
 
-/** When the server approvalRequest for approval, and how long its answer took. */
+/** When the server asked for approval, and how long that request took. */
 interface ApprovalRequest {
   readonly atMs: number
   readonly tookMs: number
 }
 
-/** Waiting for a person is not part of the call's time: the last request had waited for the decision. */
+/** Subtracts the wait for the decision from the call's time, because the last request includes it. */
 function withoutWaiting(
   answer: WireAnswer,
   { atMs, tookMs }: ApprovalRequest,
@@ -190,7 +190,7 @@ function isUndecided(answer: WireAnswer, isAccepted: boolean): boolean {
 
 /** The record id for the link to the call. */
 async function recordOf(callId: string, signal: AbortSignal): Promise<string | undefined> {
-  const look = await lookAt(callId, signal).catch(() => undefined)
+  const look = await readCall(callId, signal).catch(() => undefined)
   return look?.kind === 'found' ? recordIn(look.view) : undefined
 }
 
@@ -198,33 +198,33 @@ function recordIn({ record }: Readonly<Record<string, unknown>>): string | undef
   return typeof record === 'string' ? record : undefined
 }
 
-function leftOf(
+function resumableOf(
   callId: string,
   view: Readonly<Record<string, unknown>>,
-): CallPhase & { readonly at: 'left' } {
+): CallPhase & { readonly at: 'resumable' } {
   const since = new Date(typeof view.created_at === 'string' ? view.created_at : Date.now())
-  return { at: 'left', callId, since, record: recordIn(view) }
+  return { at: 'resumable', callId, since, record: recordIn(view) }
 }
 
 function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-const FIRST_LOOK_MS = 700
-const LOOK_AGAIN_MS = 1000
+const FIRST_POLL_MS = 700
+const POLL_MS = 1000
 
-/** Progress of a tool that runs for more than a moment. */
+/** Polls the progress of a call that runs longer than `FIRST_POLL_MS`. */
 function watchProgress({ callId, signal, setPhase }: FlowOptions): { end(): void } {
   const over = new AbortController()
   const either = AbortSignal.any([signal, over.signal])
   const look = async (): Promise<void> => {
-    await pause(FIRST_LOOK_MS, either)
+    await pause(FIRST_POLL_MS, either)
     while (!either.aborted) {
-      const found = await lookAt(callId, either)
+      const found = await readCall(callId, either)
       const progress = found.kind === 'found' ? readProgress(found.view) : undefined
       if (progress !== undefined)
         setPhase((before) => (before.at === 'running' ? { ...before, progress } : before))
-      await pause(LOOK_AGAIN_MS, either)
+      await pause(POLL_MS, either)
     }
   }
   // Progress is optional; the call itself reports its outcome.

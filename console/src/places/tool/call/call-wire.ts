@@ -58,7 +58,7 @@ export interface Progress {
 /** An answer before the call was looked up. */
 export type WireAnswer = Omit<Answer, 'isReplayed' | 'record' | 'waitedMs'>
 
-export async function ask(
+export async function postCall(
   { tool, input, userId }: SentCall,
   callId: string,
   { headers, signal }: { readonly headers: Readonly<Record<string, string>>; readonly signal: AbortSignal },
@@ -122,12 +122,15 @@ export function waitsFor({ status, body }: WireAnswer): Waits | undefined {
   return challenges.length === 0 ? undefined : { challenges }
 }
 
-const ASK_STATUS_MS = 2000
+const POLL_MS = 2000
 
 /** Waits until every challenge is completed or has failed. */
-export async function waitUntilGiven(challenges: readonly Challenge[], signal: AbortSignal): Promise<void> {
+export async function waitForChallenges(
+  challenges: readonly Challenge[],
+  signal: AbortSignal,
+): Promise<void> {
   for (;;) {
-    await pause(ASK_STATUS_MS, signal)
+    await pause(POLL_MS, signal)
     const states = await Promise.all(
       challenges.map(async ({ id }) => {
         const response = await reach(`/challenges/${encodeURIComponent(id)}/status`, { signal })
@@ -146,7 +149,7 @@ type Look =
   | { readonly kind: 'unread'; readonly message: string }
 
 /** Looks a call up. Only the server's own error code proves that there is no such call; other errors do not. */
-export async function lookAt(callId: string, signal: AbortSignal): Promise<Look> {
+export async function readCall(callId: string, signal: AbortSignal): Promise<Look> {
   const response = await reach(callPath(callId), { headers: runAsHeaders(), signal })
   const view = parse(await readText(response))
   if (response.ok && isRecord(view)) return { kind: 'found', view }

@@ -6,16 +6,16 @@ import { runAsHeaders, useRunAs } from '../../../app/run-as.tsx'
 import type { ToolDetails } from '../tool-data.ts'
 import { type CallPhase, carryOut, type FlowOptions, lookUp } from './call-flow.ts'
 import { callPath, codeOf, hasNotRun, type SentCall } from './call-wire.ts'
-import { forgetCall, type Keeper, keepCall, keptCall } from './kept-call.ts'
+import { type CallOwner, forgetCall, saveCall, savedCall } from './saved-call.ts'
 
 export interface CallControl {
   readonly phase: CallPhase
   /** Starts a new call. */
   run(call: SentCall): void
   /** Repeats the call under its id; if its input is not known, looks it up. */
-  askAgain(): void
+  retry(): void
   /** Sends the input of a waiting call under its id. The server accepts no other input. */
-  goOn(call: SentCall): void
+  continueCall(call: SentCall): void
   /** Stops a running call, or gives up one that waits for access. */
   stop(): void
   /** Withdraws a call that waits for approval. Throws if the server did not confirm it. */
@@ -25,13 +25,13 @@ export interface CallControl {
 /** One call of a tool at a time, by the signed-in person. */
 export function useCall(tool: ToolDetails): CallControl {
   const who = useCaller()
-  const keeper: Keeper = { who, tool: tool.id }
-  const [phase, setPhase] = useState<CallPhase>(() => phaseBefore(keeper))
+  const owner: CallOwner = { who, tool: tool.id }
+  const [phase, setPhase] = useState<CallPhase>(() => phaseBefore(owner))
   const current = useRef<{ readonly call: SentCall; readonly callId: string } | undefined>(undefined)
   const end = useRef(new AbortController())
   useEffect(() => () => end.current.abort(), [])
   // A tool that changes nothing may be called again.
-  const isKept = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
+  const isSaved = tool.policy.tier === 'write' || tool.policy.tier === 'exec'
 
   // Ids belong to one caller: under another name it would be another call, and would run again.
   const sender = useRef(who)
@@ -57,31 +57,31 @@ export function useCall(tool: ToolDetails): CallControl {
       setPhase(next) {
         if (signal.aborted) return
         if (typeof next !== 'function' && (next.at === 'answered' || next.at === 'unresolved'))
-          forgetCall(keeper)
+          forgetCall(owner)
         setPhase(typeof next === 'function' ? next : (before) => withStop(before, next))
       },
     }
   }
   const begin = (call: SentCall, callId: string, isAgain: boolean): void => {
     current.current = { call, callId }
-    if (isKept) keepCall(keeper, { callId, since: new Date() })
+    if (isSaved) saveCall(owner, { callId, since: new Date() })
     void carryOut(call, flow(callId), isAgain)
   }
   return {
     phase,
     run: (call) => begin(call, newCallId(), false),
-    askAgain() {
+    retry() {
       if (current.current !== undefined) begin(current.current.call, current.current.callId, true)
       else if (phase.at === 'lost') void lookUp(flow(phase.callId))
     },
-    goOn(call) {
-      if (phase.at === 'left') begin(call, phase.callId, true)
+    continueCall(call) {
+      if (phase.at === 'resumable') begin(call, phase.callId, true)
     },
     stop() {
       if (phase.at === 'connecting') {
         // It was never recorded.
         end.current.abort()
-        forgetCall(keeper)
+        forgetCall(owner)
         setPhase({ at: 'idle' })
       }
       if (phase.at !== 'running') return
@@ -89,7 +89,7 @@ export function useCall(tool: ToolDetails): CallControl {
       void reach(callPath(phase.callId), { method: 'DELETE', headers: runAsHeaders() }).catch(() => undefined)
     },
     async withdraw() {
-      if (phase.at !== 'parked' && phase.at !== 'left') return
+      if (phase.at !== 'parked' && phase.at !== 'resumable') return
       const { callId } = phase
       const view = await request<unknown>(callPath(callId), { method: 'DELETE', headers: runAsHeaders() })
       const options = flow(callId)
@@ -122,7 +122,7 @@ function withStop(before: CallPhase, next: CallPhase): CallPhase {
   return { ...next, answer: { ...next.answer, isStopped: true } }
 }
 
-function phaseBefore(keeper: Keeper): CallPhase {
-  const kept = keptCall(keeper)
+function phaseBefore(owner: CallOwner): CallPhase {
+  const kept = savedCall(owner)
   return kept === undefined ? { at: 'idle' } : { at: 'lost', ...kept, isOld: true }
 }

@@ -3,7 +3,7 @@ import type { RJSFSchema, ValidatorType } from '@rjsf/utils'
 import { isRecord, type Schema } from '../tool-data.ts'
 
 /** One error, and the path to the value. */
-interface Misfit {
+interface InputError {
   readonly path: readonly string[]
   readonly message: string
 }
@@ -12,13 +12,13 @@ interface Misfit {
  * Errors of the input against the schema; the server's check is authoritative. The schema is interpreted, because the page's
  * policy forbids generated code. `undefined`: the schema cannot be read here.
  */
-export function checkInput(schema: Schema, input: unknown): readonly Misfit[] | undefined {
+export function checkInput(schema: Schema, input: unknown): readonly InputError[] | undefined {
   try {
     const { valid, errors } = validatorOf(schema).validate(input)
     if (valid) return []
-    const leaves = errors.filter(({ keyword }) => !CARRIERS.has(keyword))
+    const leaves = errors.filter(({ keyword }) => !PARENT_KEYWORDS.has(keyword))
     return (leaves.length > 0 ? leaves : errors).map(({ instanceLocation, error }) =>
-      toMisfit(pathIn(instanceLocation), error),
+      toInputError(pathIn(instanceLocation), error),
     )
   } catch {
     return undefined
@@ -26,7 +26,7 @@ export function checkInput(schema: Schema, input: unknown): readonly Misfit[] | 
 }
 
 /** Rewrites the library's message, which calls the value "instance". */
-function toMisfit(path: readonly string[], error: string): Misfit {
+function toInputError(path: readonly string[], error: string): InputError {
   const [, member] = /required property "(.+)"/.exec(error) ?? []
   if (member !== undefined) return { path: [...path, member], message: 'Required.' }
   const [, expected] = /Expected "(.+)"/.exec(error) ?? []
@@ -35,7 +35,7 @@ function toMisfit(path: readonly string[], error: string): Misfit {
 }
 
 /** Keywords whose errors only report that a nested value is invalid. */
-const CARRIERS = new Set(['properties', 'items', '$ref', 'allOf', 'prefixItems', 'additionalItems'])
+const PARENT_KEYWORDS = new Set(['properties', 'items', '$ref', 'allOf', 'prefixItems', 'additionalItems'])
 
 const validators = new WeakMap<object, Validator>()
 
@@ -62,12 +62,12 @@ function pathIn(location: string): readonly string[] {
 
 /** Tells the form library which alternative an input matches. The server checks the rest. */
 export const formValidator: ValidatorType = {
-  isValid: (schema, value, root) => fits(schema, value, root),
+  isValid: (schema, value, root) => matchesSchema(schema, value, root),
   validateFormData: () => ({ errors: [], errorSchema: {} }),
   rawValidation: () => ({}),
 }
 
-function fits(schema: RJSFSchema, value: unknown, root: RJSFSchema): boolean {
+function matchesSchema(schema: RJSFSchema, value: unknown, root: RJSFSchema): boolean {
   const text = JSON.stringify(value)
   if (text === undefined) return false
   try {

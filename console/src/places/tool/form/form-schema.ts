@@ -53,11 +53,11 @@ function withOneType(schema: Record<string, unknown>): Record<string, unknown> {
   if (!Array.isArray(type)) return schema
   const types = type.filter((name) => name !== 'null')
   if (types.length <= 1) return schema
-  const { description, title, default: usual, ...shared } = rest
+  const { description, title, default: defaultValue, ...shared } = rest
   return {
     ...(description === undefined ? {} : { description }),
     ...(title === undefined ? {} : { title }),
-    ...(usual === undefined ? {} : { default: usual }),
+    ...(defaultValue === undefined ? {} : { default: defaultValue }),
     anyOf: type.map((name) => ({ ...shared, type: name })),
   }
 }
@@ -115,6 +115,6 @@ function withoutTuple(schema: Record<string, unknown>): Record<string, unknown> 
 }
 
 function withoutDefault(schema: Record<string, unknown>): RJSFSchema {
-  const { default: usual, ...rest } = schema
-  return usual === undefined ? rest : { ...rest, [DEFAULT]: usual }
+  const { default: defaultValue, ...rest } = schema
+  return defaultValue === undefined ? rest : { ...rest, [DEFAULT]: defaultValue }
 }

@@ -57,7 +57,7 @@ function FieldFrame(props: FieldTemplateProps): ReactNode {
   )
 }
 
-/** Constants are filled in once any member of the object is. */
+/** Fills in an object's constants once another member has a value. */
 function useConstants({ schema, formData, onChange, fieldPathId, id }: FieldTemplateProps): void {
   const fixed = fixedMembers(schema, formData)
   useEffect(() => {
@@ -65,7 +65,7 @@ function useConstants({ schema, formData, onChange, fieldPathId, id }: FieldTemp
   }, [fixed, formData, onChange, fieldPathId.path, id])
 }
 
-/** As JSON, to compare by value. */
+/** The missing constants as JSON, which React compares by value. */
 function fixedMembers({ properties, required }: RJSFSchema, value: unknown): string | undefined {
   if (!isRecord(value) || properties === undefined || Object.keys(withoutGaps(value)).length === 0)
     return undefined
@@ -122,7 +122,7 @@ function Extra(props: FieldTemplateProps): ReactNode {
   )
 }
 
-/** From this many optional fields on, empty ones are folded. */
+/** With more optional fields than this, the empty ones are folded. */
 const MANY = 12
 
 function ObjectFields(props: ObjectFieldTemplateProps): ReactNode {

@@ -39,7 +39,7 @@ export function InputForm({ schema, value, onChange, errors }: InputFormProps): 
         formData={value}
         formContext={{ errors }}
         onChange={({ formData }, id) => {
-          // Without a changed field it is a default that the library filled in.
+          // A change without an id is a default that the library filled in.
           if (id !== undefined) onChange(withoutUndefined(formData))
         }}
         experimental_defaultFormStateBehavior={{

@@ -1,15 +1,15 @@
 const STORAGE_KEY = 'collet-start'
 
 /**
- * The state of the start page in this browser. `begun`: the page stays although there are calls, because its first step makes
- * calls. `left`: it was dismissed permanently.
+ * The state of the start page in this browser. `started`: the page stays although there are calls, because its first step makes
+ * calls. `dismissed`: it was dismissed permanently.
  */
-type StartState = 'new' | 'begun' | 'left'
+type StartState = 'new' | 'started' | 'dismissed'
 
 export function startState(): StartState {
   try {
     const kept = localStorage.getItem(STORAGE_KEY)
-    return kept === 'begun' || kept === 'left' ? kept : 'new'
+    return kept === 'started' || kept === 'dismissed' ? kept : 'new'
   } catch {
     return 'new'
   }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { commandFor } from './question.ts'
+import { commandFor } from './catalog-query.ts'
 
 it('the command under the list says what is set, and a shell takes every word as it is', () => {
   expect(commandFor('', {}, undefined)).toBe('collet tools')

@@ -15,7 +15,7 @@ import {
 } from './api.ts'
 
 /** The timeline of a call: the events of its run and of the journal, and its steps. */
-export function storyOf(call: CallDetails): readonly TimelineEvent[] {
+export function timelineOf(call: CallDetails): readonly TimelineEvent[] {
   const ofRun = call.timeline.flatMap(({ at, event, facts }, index) =>
     describeEvent(event, facts, call).map((words) => ({ key: `r${index}`, at, ...words })),
   )
@@ -80,7 +80,7 @@ function replaysOf({ steps }: CallDetails): readonly TimelineEvent[] {
 const BEGINS_WAIT: ReadonlySet<string> = new Set(['interrupt.requested', 'consent.requested'])
 const ENDS_WAIT: ReadonlySet<string> = new Set(['interrupt.resolved', 'consent.resolved'])
 
-/** A workflow's name for a step: the part of the step's id after the workflow's id. Empty if it equals the tool's name. */
+/** A workflow's name for a step: the part of the step's id after the workflow's id. `undefined` if it equals the tool's name. */
 export function stepNameOf(
   { call_id: id, tool }: Pick<ListedCall, 'call_id' | 'tool'>,
   { call_id: workflow }: Pick<ListedCall, 'call_id'>,
@@ -141,7 +141,8 @@ const EVENT_TEXTS: Readonly<Record<string, (facts: Facts, call: CallDetails) => 
   }),
   'node.suspended': () => undefined,
   'approval.granted': (facts, call) => decided('Approved', named(facts, 'grant', call)),
-  'approval.overridden': (facts, call) => decided('Approved over the others', named(facts, 'override', call)),
+  'approval.overridden': (facts, call) =>
+    decided('Approved without the quorum', named(facts, 'override', call)),
   'approval.rejected': (facts, call) => ({
     ...decided('Rejected', named(facts, 'reject', call)),
     icon: 'rejected',

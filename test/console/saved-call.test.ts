@@ -120,7 +120,7 @@ describe('a call whose answer was not seen', () => {
     await page.reload()
     await page.route('**/calls/*', (route) => route.fulfill({ status: 503, json: { message: 'Away.' } }))
     await result(page).getByRole('button', { name: 'Show result' }).click()
-    await result(page).getByText('It could not be found out: Away.').waitFor()
+    await result(page).getByText('The outcome could not be read: Away.').waitFor()
     await page.unroute('**/calls/*')
     await result(page).getByRole('button', { name: 'Show result' }).click()
     await result(page).getByText('nothing ran yet').waitFor()

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type CallDetails, runTimeText, type StepCall } from './api.ts'
-import { stepNameOf, storyOf, timesOf } from './story.tsx'
+import { stepNameOf, timelineOf, timesOf } from './call-timeline.tsx'
 
 const STEP: StepCall = {
   ...{ record: 's1', call_id: 'order 7/Shop.Look', tenant: 'acme', principal: 'key:ann', attempt: 1 },
@@ -36,7 +36,7 @@ const WORKFLOW: CallDetails = {
 
 /** The timeline without the steps. */
 function replaysIn(...steps: readonly StepCall[]): readonly (readonly [unknown, number])[] {
-  return storyOf({ ...WORKFLOW, steps }).flatMap(({ title, at: when }) =>
+  return timelineOf({ ...WORKFLOW, steps }).flatMap(({ title, at: when }) =>
     typeof title === 'string' ? [[title, new Date(when).getTime() - Date.parse(at(0))] as const] : [],
   )
 }
@@ -54,7 +54,7 @@ it('the run time of a call leaves out what it waited for people', () => {
   expect(runTimeText({ ran_ms: null })).toBe('—')
 })
 
-describe('the story of a workflow', () => {
+describe('the timeline of a workflow', () => {
   it('says which steps were replayed when it went on, as the step that it waited for ran', () => {
     const after = { ...STEP, record: 's3', created_at: at(51), finished_at: at(52) }
     expect(replaysIn(STEP, WAITED, after)).toEqual([['1 step replayed', 46]])

@@ -13,7 +13,7 @@ import { leftOf, useNow, useSpokenTime } from './time-left.ts'
  * router. The screen therefore sends no requests and has no links.
  */
 
-interface QuestionProps {
+interface ApprovalScreenProps {
   readonly approval: WholeApproval
   /** Shown above the tool's name. */
   readonly back?: ReactNode
@@ -24,7 +24,7 @@ interface QuestionProps {
 }
 
 /** Shows the tool and the caller first, then arguments, facts and changes, and the buttons last. */
-export function Question({ approval, back, call, children }: QuestionProps): ReactNode {
+export function ApprovalScreen({ approval, back, call, children }: ApprovalScreenProps): ReactNode {
   const [isSeen, setSeen] = useState(false)
   const onSeen = useCallback(() => setSeen(true), [])
   return (
