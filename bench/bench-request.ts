@@ -1,7 +1,7 @@
 import { ADD_TOOL, API_KEY, NUMBER_DIGITS } from './servers/add-contract.ts'
 import { principalKey } from './servers/principals.ts'
 
-/** A request of the comparison; each contender is asked in its own protocol. */
+/** A request of the benchmark, in the protocol of its contender. */
 export interface BenchRequest {
   readonly method: 'GET' | 'POST'
   readonly path: string
@@ -9,9 +9,9 @@ export interface BenchRequest {
   readonly body: unknown
 }
 
-/** Stands where every sending of the request has its own number. */
+/** Placeholder for a number that differs in each request. */
 export const NUMBER_MARK = '#'.repeat(NUMBER_DIGITS)
-/** The number as a call id. */
+/** The placeholder, used as a call id. */
 export const CALL_ID_MARK = NUMBER_MARK
 
 function post(path: string, body: unknown, headers: Readonly<Record<string, string>> = {}): BenchRequest {
@@ -89,7 +89,7 @@ export function listTools(headers: Readonly<Record<string, string>> = {}): Bench
   return { method: 'GET', path: '/tools', headers: { 'x-api-key': API_KEY, ...headers }, body: undefined }
 }
 
-/** The whole openwop catalog, each time for another caller. */
+/** The whole openwop catalog, requested by a different caller each time. */
 export function describeTools(headers: Readonly<Record<string, string>> = {}): BenchRequest {
   return {
     method: 'GET',

@@ -24,18 +24,18 @@ export interface ServerCommand {
   readonly args: readonly string[]
   /** The checkout whose server runs; this one by default. */
   readonly root?: string
-  /** An empty database of PostgreSQL, whose address it finds in `DATABASE_URL`. */
+  /** Whether the server gets an empty PostgreSQL database, in `DATABASE_URL`. */
   readonly needsDatabase?: boolean
 }
 
-/** A server in a process of its own. */
+/** A server in a separate process. */
 export interface BenchServer {
   readonly port: number
-  /** From spawning the process to its ready line. */
+  /** Time from spawning the process to its ready line. */
   readonly startUpMs: number
   /** Processor time used so far, all threads together. */
   cpuMs(): Promise<number>
-  /** What is reachable, inside and outside the heap; needs `--expose-gc`. */
+  /** Bytes that are reachable after garbage collections, inside and outside the heap; needs `--expose-gc`. */
   memoryBytes(): Promise<number>
   /** The credential of callers, if the server creates it. */
   credential(): Promise<string>

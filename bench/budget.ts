@@ -23,11 +23,11 @@ export interface Share {
   readonly share: number
 }
 
-/** What one thread did with its time, idle left out. */
+/** The time of one thread, without idle time. */
 export interface ReadProfile {
-  /** By the function itself, largest first. */
+  /** Self time by function, largest first. */
   readonly functions: readonly Share[]
-  /** By the stage of a call that it worked for, in the order of a call. */
+  /** Time by stage of a call, in the order of a call. */
   readonly stages: readonly Share[]
 }
 
@@ -44,7 +44,7 @@ const STAGES: readonly (readonly [stage: string, frames: RegExp])[] = [
   ],
   ['limits', /^src\/stages\/limits\//],
   ['validation', /^src\/(schema\/|kernel\/call\/resolve\.ts (validateInput|read)$)/],
-  ['story of the call', /^src\/kernel\/(?!journal|store)|^src\/stages|^src\/server\/(telemetry|services)/],
+  ['call stages', /^src\/kernel\/(?!journal|store)|^src\/stages|^src\/server\/(telemetry|services)/],
   ['statements', /^src\/kernel\/store\/sqlite\/database\.ts (answer|run|get|#statement)$/],
   ['commit', /^src\/kernel\/store\/sqlite\/(database\.ts (begin|commit)$|checkpoint-worker)/],
   ['seal and link', /^src\/kernel\/store\/(encryption\.ts |chain\.ts (insert|seal|linkOf)$)/],
@@ -55,14 +55,14 @@ const STAGES: readonly (readonly [stage: string, frames: RegExp])[] = [
 ]
 
 /**
- * Reads the last `lastMs` of a `.cpuprofile`: what came before was start and warm-up. A sample belongs to the innermost of its frames that
- * has a stage, so that what Node and SQLite do for us counts where we asked for it; everything else is HTTP.
+ * Reads the last `lastMs` of a `.cpuprofile`; the time before is start and warm-up. A sample belongs to the innermost of its frames that
+ * has a stage, so the work of Node and SQLite counts for the stage that called them. All other samples count as HTTP.
  */
 export function readProfile(json: unknown, lastMs: number): ReadProfile {
   const { nodes, samples, timeDeltas } = PROFILE.parse(json)
   const frames = new Map(nodes.map(({ id, callFrame }) => [id, callFrame]))
   const stages = new Map<number, string>()
-  // A node stands before its children.
+  // Nodes are listed before their children.
   for (const { id, callFrame, children } of nodes) {
     const stage = stageOf(callFrame) ?? stages.get(id) ?? OUTERMOST
     for (const each of [id, ...children]) stages.set(each, stage)

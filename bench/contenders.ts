@@ -13,9 +13,9 @@ export interface Contender {
   readonly title: string
   readonly command: ServerCommand
   readonly request: BenchRequest
-  /** How many are open at once; 32 unless told. */
+  /** Number of open connections; default 32. */
   readonly connections?: number
-  /** `open`: needs no credential. `own`: one that the server makes. Default: the key that all know. */
+  /** `open`: needs no credential. `own`: uses a credential that the server creates. Default: the shared benchmark key. */
   readonly access?: 'open' | 'own'
 }
 
@@ -24,16 +24,16 @@ function collet(store: 'memory' | 'sqlite' | 'postgres', tools = 10): ServerComm
   return { file: 'collet', args, needsDatabase: store === 'postgres' }
 }
 
-/** Differs in nothing but how callers are known. */
+/** Servers that differ only in how callers authenticate. */
 function withAuth(auth: 'none' | 'stored-key' | 'jwt'): ServerCommand {
   const { file, args } = collet('memory')
   return { file, args: [...args, `--auth=${auth}`] }
 }
 
-/** As many as the OpenTool SDK was measured with (OTS-90). */
+/** The number of connections with which the OpenTool SDK was measured (OTS-90). */
 const OPENTOOL_CONNECTIONS = 10
 
-/** Enough that commit groups on a database of another process are large. */
+/** Enough connections for large commit groups on a database in another process. */
 const MANY_CONNECTIONS = 128
 
 const BARE: ServerCommand = { file: 'bare', args: [] }
@@ -108,10 +108,10 @@ export const CONTENDERS = {
 
 export type ContenderName = keyof typeof CONTENDERS
 
-/** A catalog large enough that listing it is real work. */
+/** A catalog that takes noticeable time to list. */
 export const LARGE_CATALOG = { tools: 10_000, command: collet('sqlite', 10_000) } as const
 
-/** As many tools, with this many additional callers. */
+/** The large catalog with this many additional callers. */
 export function manyPrincipals(principals: number): ServerCommand {
   const { file, args } = LARGE_CATALOG.command
   return { file, args: [...args, `--principals=${principals}`] }

@@ -5,7 +5,7 @@ let running: Promise<PostgresServer> | undefined
 let made = 0
 let version: string | undefined
 
-/** An empty database of a PostgreSQL that waits for the disk, as one in use does; started with the first. */
+/** Creates an empty database. The first call starts PostgreSQL, which waits for the disk as in production. */
 export async function createDatabase(): Promise<string> {
   running ??= startPostgres({ settings: ['fsync=on', 'max_connections=200'] })
   made += 1
@@ -14,7 +14,7 @@ export async function createDatabase(): Promise<string> {
   return await server.createDatabase(name)
 }
 
-/** Of the PostgreSQL that took part, also once it is stopped; `undefined` where none did. */
+/** Version of the PostgreSQL that was used, even after it was stopped; `undefined` if none was used. */
 export function databaseVersion(): string | undefined {
   return version
 }

@@ -1,16 +1,16 @@
 import { connect, type Socket } from 'node:net'
 
-/** What one reader of an event stream got. */
+/** The events that one reader of a stream received. */
 export interface ReadEvents {
   /** `id` of each event, in the order of arrival. */
   readonly sequences: readonly number[]
-  /** When each arrived, on this process's clock. */
+  /** The time at which each arrived, on this process's clock. */
   readonly arrivalsMs: readonly number[]
 }
 
 const EVENT_ID = /(?:^|\n)id: (\d+)\n/g
 
-/** One reader over a raw socket; `opened` when the stream has begun, `ended` when the server closed it. */
+/** A reader over a raw socket. `opened` resolves when the stream begins, `ended` when the server closes it. */
 export class EventReader {
   readonly opened: Promise<void>
   readonly ended: Promise<ReadEvents>

@@ -8,7 +8,7 @@ export interface Setting {
   readonly cores: number
   readonly memoryGigabytes: number
   readonly system: string
-  /** Of everything that takes part, by name. */
+  /** Versions of the programs and packages in the comparison, by name. */
   readonly versions: Readonly<Record<string, string>>
   readonly how: string
 }
@@ -28,7 +28,7 @@ const HEADINGS = [
 ]
 const LEFT_COLUMNS: ReadonlySet<number> = new Set([0, 1])
 
-/** For a terminal. */
+/** The table for a terminal. */
 export function formatTable(lines: readonly Line[]): string {
   const rows = [HEADINGS, ...lines.map(cells)]
   const widths = HEADINGS.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
@@ -38,7 +38,7 @@ export function formatTable(lines: readonly Line[]): string {
     .join('\n')
 }
 
-/** The file that is kept: the same table, with what it was measured on. */
+/** The contents of RESULTS.md: the table, and the machine and versions that it was measured on. */
 export function formatResults(lines: readonly Line[], setting: Setting): string {
   const { date, processor, cores, memoryGigabytes, system, versions, how } = setting
   const named = Object.entries(versions).map(([name, version]) => `${name} ${version}`)
@@ -47,7 +47,7 @@ export function formatResults(lines: readonly Line[], setting: Setting): string 
   return [
     '# Results of the benchmark',
     '',
-    'Written by `npm run bench`; what each row means is in [README.md](README.md). Figures of one run on one machine: the ratios are what to compare.',
+    'Written by `npm run bench`; [README.md](README.md) explains each row. These are the figures of one run on one machine: compare the ratios.',
     '',
     `- ${date}`,
     `- ${processor}, ${cores} cores, ${memoryGigabytes} GB, ${system}`,

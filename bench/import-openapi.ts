@@ -5,8 +5,9 @@ import { longestTurn } from '../test/longest-turn.ts'
 import { sqliteSettings } from '../test/test-settings.ts'
 
 /**
- * Adds one document to a running server, in a process of its own, and prints what that took until its tools were served. Turns are
- * watched in another run than memory: measuring the speed of the machine makes tens of megabytes of garbage.
+ * Adds one OpenAPI document to a server in this process, and prints the time, processor time and memory until its tools are served.
+ * `measure-import.ts` starts it. Turns of the event loop are timed in a separate run, because timing them creates tens of megabytes of
+ * garbage.
  */
 const [folder = '', file = '', watched = 'memory'] = process.argv.slice(2)
 const SOURCES = z.object({
@@ -16,17 +17,17 @@ const settings = sqliteSettings({ folder })
 const server = await startServer(settings)
 const authorization = `Bearer ${readFileSync(server.startTokenFile, 'utf8').trim()}`
 
-// The first request loads Node's `fetch`, which is ours here and no part of a server.
-await look()
+// Loads Node's `fetch` before the measurement, because this script uses it and a server does not.
+await listSources()
 const beforeBytes = process.memoryUsage().rss
 const before = process.cpuUsage()
 const startedMs = performance.now()
 const stallMs = watched === 'turns' ? await longestTurn(readDocument) : await readDocument().then(() => 0)
 const tookMs = performance.now() - startedMs
 const { user, system } = process.cpuUsage(before)
-// Kibibytes, and the most there ever was: garbage on the way counts.
+// `maxRSS` is in kibibytes and is the peak, so temporary garbage counts.
 const extraBytes = process.resourceUsage().maxRSS * 1_024 - beforeBytes
-const [source] = await look()
+const [source] = await listSources()
 const listBytes = (await (await fetch(`${server.url}/tools`)).arrayBuffer()).byteLength
 const cpuMs = (user + system) / 1_000
 console.log(JSON.stringify({ tools: source?.tools ?? 0, tookMs, cpuMs, stallMs, extraBytes, listBytes }))
@@ -39,10 +40,10 @@ async function readDocument(): Promise<void> {
   const added = await fetch(`${server.url}/admin/sources`, { method: 'POST', headers, body })
   if (!added.ok) throw new Error(await added.text())
   await added.body?.cancel()
-  while ((await look())[0]?.read_at === null) await new Promise((resolve) => setTimeout(resolve, 50))
+  while ((await listSources())[0]?.read_at === null) await new Promise((resolve) => setTimeout(resolve, 50))
 }
 
-async function look() {
+async function listSources() {
   const response = await fetch(`${server.url}/admin/sources`, { headers: { authorization } })
   return SOURCES.parse(await response.json()).sources
 }

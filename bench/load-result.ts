@@ -7,7 +7,7 @@ export interface LoadResult {
   readonly p99Ms: number
   /** Processor time of the server for one request; other programs on the machine hardly change it. */
   readonly cpuMicroseconds: number
-  /** Share of the time the generator was at work; near 1 it measures itself, not the server. */
+  /** Share of the time in which the load generator was busy. Near 1, the generator is the limit, not the server. */
   readonly generatorBusy: number
 }
 
@@ -24,7 +24,7 @@ export function summarizeLoad(slices: readonly LoadSlice[]): LoadResult {
   }
 }
 
-/** The middle time of a request as the figure. */
+/** The median latency as the figure. */
 export function timeOf({ p50Ms, p99Ms, requestsPerSecond, cpuMicroseconds }: LoadResult): Figure {
   return { value: p50Ms, p50Ms, p99Ms, requestsPerSecond, cpuMicroseconds }
 }

@@ -9,17 +9,17 @@ export interface LoadOptions {
   readonly request: RequestBytes
   readonly connections: number
   readonly durationMs: number
-  /** Goes on past `durationMs` until there were so many. Default 0. */
-  readonly leastRequests?: number
+  /** The load continues after `durationMs` until this many requests were answered. Default 0. */
+  readonly minRequests?: number
   /** Any other status is an error, and one error fails the measurement. */
   readonly expectedStatus: number
 }
 
-/** What one stretch of load saw. */
+/** The measurements of one period of load. */
 export interface LoadSlice {
   readonly latenciesMs: readonly number[]
   readonly seconds: number
-  /** How long of it the generator itself was at work. */
+  /** The time in which the load generator was busy. */
   readonly busySeconds: number
   readonly serverCpuMs: number
 }
@@ -44,7 +44,7 @@ export async function applyLoad(options: LoadOptions): Promise<LoadSlice> {
 
 async function runConnection(options: LoadOptions, deadline: number, latenciesMs: number[]): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const { leastRequests = 0 } = options
+  const { minRequests = 0 } = options
   const frame = new ResponseFrame()
   const bytes = options.request.copy()
   let sentAt = 0
@@ -60,7 +60,7 @@ async function runConnection(options: LoadOptions, deadline: number, latenciesMs
     latenciesMs.push(now - sentAt)
     if (frame.status !== options.expectedStatus) {
       reject(new Error(`Expected status ${options.expectedStatus}, got ${frame.status}.`))
-    } else if (now < deadline || latenciesMs.length < leastRequests) send()
+    } else if (now < deadline || latenciesMs.length < minRequests) send()
     else resolve()
     return true
   }

@@ -9,7 +9,7 @@ import type { Figure } from './statistics.ts'
 
 type CatalogFigures = Readonly<Record<'startUp' | 'plain' | 'gzip' | 'notModified', Figure>>
 
-/** Lists the large catalog over one connection, whole answers one after another. */
+/** Lists the large catalog over one connection, one request at a time. */
 export async function measureCatalog({ sliceMs }: Timing): Promise<CatalogFigures> {
   const durationMs = 2 * sliceMs
   const server = await startBenchServer(LARGE_CATALOG.command)
@@ -43,7 +43,7 @@ async function repeat(
   return timeOf(summarizeLoad([await applyLoad({ ...load, durationMs })]))
 }
 
-/** Every tool is in the answer, plain and compressed, and compression happens only when asked for. */
+/** Checks that answers contain every tool, plain and compressed, and are compressed only on request. */
 async function expectWholeCatalog(server: BenchServer): Promise<string> {
   await expectTools(server, 'gzip')
   const etag = (await expectTools(server, 'identity')).headers.get('etag')

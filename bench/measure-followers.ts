@@ -12,10 +12,10 @@ const PATH = `/v1/runs/${RUN}`
 /** Events of a run with this many calls, including the first call, which is made before the readers: two per call. */
 const EVENTS = 2 * (CALLS + 1)
 
-/** From the reply of a call to the arrival of its last event at a reader; beside it the events handed over per second. */
+/** The time from the reply of a call to the arrival of its last event at a reader, and the events delivered per second. */
 type FollowersFigures = Readonly<Record<'lag', Figure>>
 
-/** A thousand readers of one run, from before its second call until it has ended. */
+/** Measures a thousand readers of one run, from before its second call until it has ended. */
 export async function measureFollowers(): Promise<FollowersFigures> {
   const server = await startBenchServer(CONTENDERS.sqlite.command, [])
   try {

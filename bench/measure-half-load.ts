@@ -16,8 +16,8 @@ const CONNECTIONS = 64
 type HalfLoadFigures = Readonly<Record<'p99Ratio', Figure>>
 
 /**
- * Callers that do not wait for each other: requests leave at fixed moments, half as many a second as SQLite could take,
- * and a request's time counts from the moment it was due, so that every request that was due during a stall shows it.
+ * An open loop: requests are sent at fixed times, at half the peak rate of SQLite. A request's time counts from the moment it was due,
+ * so a stall shows in every request that was due during it.
  */
 export async function measureHalfLoad({ warmUpMs, sliceMs, slices }: Timing): Promise<HalfLoadFigures> {
   const bare = await startBenchServer(CONTENDERS.bare.command)
@@ -32,7 +32,7 @@ export async function measureHalfLoad({ warmUpMs, sliceMs, slices }: Timing): Pr
           timesMs.push(...(await sendAtRate(server, perSecond, sliceMs)))
       }
       const [bareTimes, ourTimes] = turns.map(({ timesMs }) => Float64Array.from(timesMs).sort())
-      if (bareTimes === undefined || ourTimes === undefined) throw new Error('Both were measured.')
+      if (bareTimes === undefined || ourTimes === undefined) throw new Error('Expected the times of two servers.')
       const [p50Ms, p99Ms] = [percentile(ourTimes, 0.5), percentile(ourTimes, 0.99)]
       const value = p99Ms / percentile(bareTimes, 0.99)
       return { p99Ratio: { value, p50Ms, p99Ms, requestsPerSecond: perSecond } }
@@ -55,13 +55,13 @@ async function peakOf(server: BenchServer, durationMs: number): Promise<number> 
   return summarizeLoad([await applyLoad({ ...load, durationMs })]).requestsPerSecond
 }
 
-/** A connection with at most one request under way. */
+/** A connection with at most one request in flight. */
 interface Lane {
   readonly socket: Socket
   dueMs: number
 }
 
-/** Times of the requests that were due within `durationMs`, each to the end of its answer. */
+/** Latencies of the requests that were due within `durationMs`, until the end of their answers. */
 async function sendAtRate(
   server: BenchServer,
   perSecond: number,
@@ -84,7 +84,7 @@ async function sendAtRate(
     const startedMs = performance.now()
     const requests = Math.floor((perSecond * durationMs) / 1_000)
     let sent = 0
-    // A timer is a millisecond late or early; this loop looks at the clock in every turn.
+    // Timers are inexact by a millisecond, so this loop checks the clock in every turn.
     while (timesMs.length < requests) {
       const nowMs = performance.now()
       for (; sent < requests; sent += 1) {

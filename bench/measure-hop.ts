@@ -4,7 +4,7 @@ import { API_KEY } from './servers/add-contract.ts'
 import { type Figure, percentile } from './statistics.ts'
 
 const CALLS_PER_TURN = 100
-/** The warm-up is as many calls as it takes until V8 has optimised the code: it waits for 3 000 calls of a function. */
+/** The warm-up makes 4 000 calls of each kind, because V8 optimises a function only after about 3 000 calls. */
 export const CALLS_OF_HOPS = { turns: 55, warmUpTurns: 40 }
 
 export interface Times {
@@ -12,10 +12,10 @@ export interface Times {
   readonly p99Ms: number
 }
 
-/** `more`: milliseconds of p50 above the direct call. */
+/** `more`: p50 through Collet minus p50 of direct calls, in milliseconds. */
 type HopFigures = Readonly<Record<'more' | 'p99Ratio', Figure>>
 
-/** One client calls a tool of an MCP server: by itself, and through us; in turns, one call at a time. */
+/** One client calls a tool of an MCP server directly and through Collet, in turns, one call at a time. */
 export async function measureHop(): Promise<HopFigures> {
   const upstream = await startBenchServer({ file: 'mcp', args: [] })
   try {

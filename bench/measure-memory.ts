@@ -10,7 +10,7 @@ const RUN = 'watched'
 
 type MemoryFigures = Readonly<Record<'tools' | 'streams', Figure>>
 
-/** What a server keeps in its heap and buffers after collections: for a thousand tools, and for a thousand open event streams. */
+/** Measures a server's heap and buffers after garbage collections: per thousand tools, and per thousand open event streams. */
 export async function measureMemory(): Promise<MemoryFigures> {
   const few = await withServer(FEW_TOOLS, measureStreams)
   const many = await withServer(FEW_TOOLS + MORE_TOOLS, async (server) => ({

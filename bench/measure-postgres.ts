@@ -9,7 +9,7 @@ import { createDatabase } from './database.ts'
 import type { Timing } from './measure-round.ts'
 import { type Figure, median } from './statistics.ts'
 
-/** Calls that arrive together. */
+/** Number of calls that are committed together. */
 const GROUP = 32
 const GROUPS_A_SLICE = 150
 const NOT_COPIED = new Set(['no'])
@@ -17,9 +17,8 @@ const NOT_COPIED = new Set(['no'])
 type PostgresFigures = Readonly<Record<'ceiling', Figure>>
 
 /**
- * The store by itself on PostgreSQL, against the most that can be had there: the same rows in the same groups, written by
- * a bare loop over `pg` with one statement for the calls and one for the group, pipelined. In turns, because the disk is
- * not always as fast.
+ * Compares the store alone on PostgreSQL with the ceiling: a bare loop over `pg` that writes the same rows in the same groups, with one
+ * statement for the calls and one for the group, pipelined. They take turns, because the speed of the disk varies.
  */
 export async function measurePostgres({ slices }: Timing): Promise<PostgresFigures> {
   const [url, bareUrl] = [await createDatabase(), await createDatabase()]
@@ -33,11 +32,11 @@ export async function measurePostgres({ slices }: Timing): Promise<PostgresFigur
     const groupMs: number[] = []
     for (let slice = -1; slice < slices * 2; slice += 1) {
       const ours = await timeGroups((nth) => commitGroup(store, `${slice}-${nth}`))
-      const most = await timeGroups((nth) => bare.commitGroup(`${slice}-${nth}`))
+      const ceiling = await timeGroups((nth) => bare.commitGroup(`${slice}-${nth}`))
       // The first slice plans statements and warms both up.
       if (slice < 0) continue
       groupMs.push(ours)
-      ratios.push(most / ours)
+      ratios.push(ceiling / ours)
     }
     const p50Ms = median(groupMs)
     const requestsPerSecond = (GROUP * 1_000) / p50Ms
@@ -48,7 +47,7 @@ export async function measurePostgres({ slices }: Timing): Promise<PostgresFigur
   }
 }
 
-/** Milliseconds of the middle one. */
+/** The median time of a group, in milliseconds. */
 async function timeGroups(commit: (nth: number) => Promise<void>): Promise<number> {
   const times: number[] = []
   for (let nth = 0; nth < GROUPS_A_SLICE; nth += 1) {
@@ -70,7 +69,7 @@ async function commitGroup(store: Store, name: string): Promise<void> {
 
 type Values = Readonly<Record<string, unknown>>
 
-/** Writes what the store wrote, again and again under other keys. */
+/** Writes the rows that the store wrote, each time under new keys. */
 class BareLoop {
   readonly #client: Client
   readonly #socket: Socket
@@ -91,7 +90,7 @@ class BareLoop {
     this.#texts = texts
   }
 
-  /** Takes its rows from a database that a store wrote a group into. */
+  /** Copies its rows from a database into which the store has written a group. */
   static async open(url: string, from: string): Promise<BareLoop> {
     const source = new Client({ connectionString: from })
     await source.connect()
@@ -134,7 +133,7 @@ class BareLoop {
     ]
     this.#socket.uncork()
     await Promise.all(begun)
-    // What happened to the calls decides the events, so the group follows in a second write.
+    // The events depend on the result of writing the calls, so the group follows in a second write.
     this.#socket.cork()
     const ended = [
       this.#client.query({ name: 'group', text: this.#texts.group, values: Object.values(group) }),

@@ -10,10 +10,10 @@ import { DISTINCT_SCOPE_SETS, principalKey } from './servers/principals.ts'
 import type { Figure } from './statistics.ts'
 
 const PRINCIPALS = 1_000
-/** As `process.memoryUsage()` counts only what is reachable after a collection. */
+/** Needed to collect garbage before each reading, because `process.memoryUsage()` counts garbage too. */
 const WITH_GC = ['--expose-gc']
 
-/** `memoryRatio`: what serving the catalog keeps in memory for many callers over what it keeps for one per set of scopes. */
+/** `memoryRatio`: memory kept after the catalog was served to many callers, divided by that for one caller per set of scopes. */
 type PrincipalsFigures = Readonly<Record<'plain' | 'gzip' | 'memoryRatio', Figure>>
 
 const REQUESTS = { plain: describeTools(), gzip: describeTools({ 'accept-encoding': 'gzip' }) } as const
@@ -43,21 +43,21 @@ async function withServer<Result>(
   }
 }
 
-/** Bytes kept after the reads; as many reads for few callers as for many, so that only the callers differ. */
+/** Bytes kept after the reads. Few callers read as often as many, so that only the number of callers differs. */
 async function measureGrowth(server: BenchServer, principals: number): Promise<number> {
   const before = await server.memoryBytes()
   for (const request of Object.values(REQUESTS)) {
-    await readAll(server, request, principals, { durationMs: 0, leastRequests: PRINCIPALS })
+    await readAll(server, request, principals, { durationMs: 0, minRequests: PRINCIPALS })
   }
   return (await server.memoryBytes()) - before
 }
 
-/** One after another over one connection, whole answers. */
+/** Reads whole answers one after another over one connection. */
 function readAll(
   server: BenchServer,
   request: BenchRequest,
   principals: number,
-  length: { readonly durationMs: number; readonly leastRequests?: number },
+  length: { readonly durationMs: number; readonly minRequests?: number },
 ): Promise<LoadSlice> {
   return applyLoad({
     server,
@@ -68,7 +68,7 @@ function readAll(
   })
 }
 
-/** Every set of scopes has its own catalog, almost the whole one, and the last caller shares that of its set. */
+/** Checks that each set of scopes has a different, almost complete catalog, and that the last caller shares the one of its set. */
 async function expectCatalogs(server: BenchServer, principals: number): Promise<void> {
   const positions = [...Array(DISTINCT_SCOPE_SETS).keys(), principals - 1]
   const replies = await Promise.all(positions.map((index) => readTools(server, index)))

@@ -5,7 +5,7 @@ import { type RunningContender, startContender } from './running-contender.ts'
 
 export interface Timing {
   readonly warmUpMs: number
-  /** Short, so that all contenders see the same good and bad moments of the machine. */
+  /** Short, so that changes in the machine's speed affect all contenders. */
   readonly sliceMs: number
   readonly slices: number
 }
@@ -16,12 +16,12 @@ interface Turn {
   readonly slices: LoadSlice[]
 }
 
-/** What a round gives of a contender: its load, or why there is none. */
+/** The result of a contender in a round: its load, or the error that prevented it. */
 export type RoundResult = LoadResult | Error
 
 /**
- * New processes for each round; they take turns under load, there and back, and the others are idle. One that cannot be started or loaded
- * is left out of the rest, and the round goes on: others are not lost with it.
+ * Starts new processes and loads them in turns, in alternating order, while the others are idle. A contender that fails is left out of the
+ * rest of the round, and the others continue.
  */
 export async function measureRound(
   names: readonly ContenderName[],
@@ -59,7 +59,7 @@ export async function measureRound(
   }
 }
 
-/** With what caused it: a server that did not start says why there. */
+/** Adds the message of the cause, which explains why a server did not start. */
 export function toError(thrown: unknown): Error {
   if (!(thrown instanceof Error)) return new Error(String(thrown))
   const { cause } = thrown

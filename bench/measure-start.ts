@@ -12,12 +12,12 @@ import { type Figure, median } from './statistics.ts'
 const ROOT = resolve(import.meta.dirname, '..')
 const LIMIT_MS = 60_000
 const BETWEEN_TRIES_MS = 2
-/** After it a server has done what it puts off at its start. */
+/** By then a server has finished the work that it defers at its start. */
 const REST_MS = 2_000
 
 type StartFigures = Readonly<Record<'ratio' | 'rss', Figure>>
 
-/** One tool, written as a user writes it. */
+/** A config with one tool, as a user writes it. */
 const CONFIG = `import { defineConfig, tool } from 'collet'
 import { z } from 'zod'
 
@@ -38,7 +38,7 @@ export default defineConfig({
 
 let built: Promise<unknown> | undefined
 
-/** From spawning a process to the first answer of its server: the built package against a Fastify hello, in turns. */
+/** Measures the time from spawning a process to the first answer of its server, for the built package and a minimal Fastify server in turns. */
 export async function measureStart({ slices }: Timing): Promise<StartFigures> {
   built ??= promisify(execFile)(process.execPath, [join(ROOT, 'scripts', 'build.mjs')], { cwd: ROOT })
   await built
@@ -48,7 +48,7 @@ export async function measureStart({ slices }: Timing): Promise<StartFigures> {
   try {
     writeFileSync(join(folder, 'collet.config.mjs'), CONFIG)
     const starts: { readonly hello: Start; readonly ours: Start }[] = []
-    // The first ones read what is not in the file cache yet, and fill Node's cache of compiled code.
+    // The first starts fill the file cache and Node's compile cache.
     await startHello()
     await startOurs(folder)
     for (let turn = 0; turn < slices; turn += 1)
@@ -97,14 +97,14 @@ async function start(
   const startedMs = performance.now()
   const child = spawn(process.execPath, args, { cwd, stdio: ['ignore', 'ignore', 'pipe'] })
   const exited = once(child, 'exit')
-  let said = ''
+  let output = ''
   child.stderr.on('data', (chunk) => {
-    said += String(chunk)
+    output += String(chunk)
   })
   try {
     while (!(await isAnswered(ask))) {
       const isOver = child.exitCode !== null || performance.now() - startedMs > LIMIT_MS
-      if (isOver) throw new Error(`${args.join(' ')} did not answer: ${said}`)
+      if (isOver) throw new Error(`${args.join(' ')} did not answer: ${output}`)
       await pause(BETWEEN_TRIES_MS)
     }
     const tookMs = performance.now() - startedMs
@@ -126,7 +126,7 @@ async function isAnswered(ask: () => Promise<Response>): Promise<boolean> {
   }
 }
 
-/** As the system counts it; where it has no `/proc` the figure is missing. */
+/** Resident memory as the system counts it. Throws on systems without `/proc`. */
 function residentBytes(pid: number | undefined): number {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1_024

@@ -10,17 +10,16 @@ import { API_KEY } from './servers/add-contract.ts'
 import type { Figure } from './statistics.ts'
 
 /**
- * One client calls the tool of a program that speaks MCP on its standard input and output, over HTTP: through us, and through two
- * proxies from npm that only pass messages on, neither with a record nor with rules. By turns, one call at a time. Each proxy runs with
- * the options that make it fastest.
+ * One client calls the tool of an MCP program on stdio over HTTP: through Collet, and through two proxies from npm that only pass messages
+ * on, without records or checks. They take turns, one call at a time. Each proxy runs with the options that make it fastest.
  */
 
 const PROGRAM = join(import.meta.dirname, 'servers', 'mcp-stdio.ts')
 const BIN = join(import.meta.dirname, '..', 'node_modules', '.bin')
 const START_LIMIT_MS = 30_000
-const LOOK_MS = 50
+const RETRY_MS = 50
 
-/** `p50` is in milliseconds; the others are ours over that of the proxy. */
+/** `p50` is Collet's, in milliseconds; the others are its ratios to the p50 of the proxies. */
 type StdioHopFigures = Readonly<Record<'p50' | 'overSupergateway' | 'overMcpProxy', Figure>>
 
 interface Way {
@@ -89,7 +88,7 @@ async function startCollet(): Promise<Way> {
 
 async function startProxy(name: string, argumentsFor: (port: number) => readonly string[]): Promise<Way> {
   const port = await freePort()
-  // Started with the Node of this process: their first line names whichever Node is first in the PATH.
+  // Started with the Node of this process, because their first line selects the first Node in the PATH.
   const child = spawn(process.execPath, [join(BIN, name), ...argumentsFor(port)], {
     stdio: 'ignore',
     env: { ...process.env, NODE_ENV: 'production' },
@@ -102,7 +101,7 @@ async function startProxy(name: string, argumentsFor: (port: number) => readonly
   }
 }
 
-/** Tries until the server listens. All use the revision that each of them has. */
+/** Retries until the server listens. All use a revision that all of them support. */
 async function connect(port: number, tool: string, child?: ChildProcess): Promise<Omit<Way, 'stop'>> {
   const untilMs = performance.now() + START_LIMIT_MS
   for (;;) {
@@ -115,7 +114,7 @@ async function connect(port: number, tool: string, child?: ChildProcess): Promis
     } catch (error) {
       const hasEnded = child === undefined || child.exitCode !== null
       if (hasEnded || performance.now() > untilMs) throw error
-      await pause(LOOK_MS)
+      await pause(RETRY_MS)
     }
   }
 }

@@ -5,17 +5,17 @@ import type { Timing } from './measure-round.ts'
 import { type RunningContender, startContender } from './running-contender.ts'
 import { type Figure, median } from './statistics.ts'
 
-/** The first is what the others are held against, and the second is the same server once more: what differs there is the machine's. */
+/** The others are compared with the first. The second is the same server again, so its difference is the noise of the machine. */
 const [FEW, AGAIN, ...MORE] = ['memory', 'memory', 'tools 1000', 'tools 10000'] as const
 
-/** Of a usual slice: many short turns, so that all of them see the same moments of the machine. */
-const SHORTER = 4
+/** Slices are shorter than usual by this factor, so that changes in the machine's speed affect all servers. */
+const SLICE_DIVISOR = 4
 
 type ToolsFigures = Readonly<Record<'calls' | 'cpu' | 'noise', Figure>>
 
 /**
- * One call to servers with more and more tools, in turns, there and back. Compared turn by turn, and the middle of
- * that: a slow moment of the machine is in one turn and not in the figure.
+ * Makes the same call to servers with more and more tools, in turns and in alternating order. They are compared turn by turn and the median
+ * counts, so that a slow moment of the machine affects one turn and not the figure.
  */
 export async function measureTools({ warmUpMs, sliceMs, slices }: Timing): Promise<ToolsFigures> {
   const running: { readonly contender: RunningContender; readonly taken: LoadSlice[] }[] = []
@@ -25,16 +25,16 @@ export async function measureTools({ warmUpMs, sliceMs, slices }: Timing): Promi
       running.push({ contender, taken: [] })
       await contender.load(warmUpMs)
     }
-    for (let turn = 0; turn < slices * SHORTER; turn += 1) {
+    for (let turn = 0; turn < slices * SLICE_DIVISOR; turn += 1) {
       for (const { contender, taken } of turn % 2 === 0 ? running : running.toReversed())
-        taken.push(await contender.load(sliceMs / SHORTER))
+        taken.push(await contender.load(sliceMs / SLICE_DIVISOR))
     }
     const [few = [], again = [], ...more] = running.map(({ taken }) => taken)
     const most = summarizeLoad(more.at(-1) ?? [])
     return {
-      calls: { ...most, value: leastOverMost(few, more, callsASecond) },
-      cpu: { ...most, value: leastOverMost(few, more, cpuOfACall) },
-      noise: { ...summarizeLoad(again), value: leastOverMost(few, [again], callsASecond) },
+      calls: { ...most, value: lowestOverHighest(few, more, callsASecond) },
+      cpu: { ...most, value: lowestOverHighest(few, more, cpuOfACall) },
+      noise: { ...summarizeLoad(again), value: lowestOverHighest(few, [again], callsASecond) },
     }
   } finally {
     await Promise.all(running.map(({ contender }) => contender.stop()))
@@ -46,8 +46,8 @@ type Read = (slice: LoadSlice) => number
 const callsASecond: Read = ({ latenciesMs, seconds }) => latenciesMs.length / seconds
 const cpuOfACall: Read = ({ latenciesMs, serverCpuMs }) => serverCpuMs / latenciesMs.length
 
-/** Each against the first in the same turn. */
-function leastOverMost(
+/** The lowest ratio to the first server divided by the highest. Each ratio is the median over the turns. */
+function lowestOverHighest(
   first: readonly LoadSlice[],
   others: readonly (readonly LoadSlice[])[],
   read: Read,

@@ -12,12 +12,11 @@ import type { Figure } from './statistics.ts'
 
 const SOURCES = resolve(import.meta.dirname, '../src/index.ts')
 const CONNECTIONS = 32
-const MIN = 1
-const MORE = 2
+const WORKER_COUNTS = [1, 2]
 
 /**
- * A tool that takes a millisecond of its processor, however many others want it: so much work as took a millisecond when it
- * was quickest. (The system counts a thread's processor time in steps of some milliseconds.)
+ * A tool that takes a millisecond of processor time, even on a busy machine: it does as much work as the fastest of 200 trials did in a
+ * millisecond. (The system counts a thread's processor time in steps of some milliseconds.)
  */
 const CONFIG = `import { defineConfig, tool } from ${JSON.stringify(SOURCES)}
 const work = (turns) => { let sum = 0; for (let turn = 0; turn < turns; turn += 1) sum = (sum * 31 + turn) | 0; return sum }
@@ -37,14 +36,14 @@ export default defineConfig({
 
 type WorkerFigures = Readonly<Record<'ratio', Figure>>
 
-/** Calls a second with two workers over those with one, each server on a database of its own, in turns. */
+/** Measures the calls per second with two workers divided by those with one, in turns. Each server has a separate database. */
 export async function measureWorkers({ warmUpMs, sliceMs, slices }: Timing): Promise<WorkerFigures> {
   const folder = mkdtempSync(join(tmpdir(), 'collet-bench-workers-'))
   const servers: ServerProcess[] = []
   try {
     writeFileSync(join(folder, 'collet.config.ts'), CONFIG)
     const turns: { readonly load: (ms: number) => Promise<LoadSlice>; readonly taken: LoadSlice[] }[] = []
-    for (const workers of [MIN, MORE]) {
+    for (const workers of WORKER_COUNTS) {
       const server = await startWorkers(folder, workers)
       servers.push(server)
       const load = loadOn(server)
@@ -56,7 +55,7 @@ export async function measureWorkers({ warmUpMs, sliceMs, slices }: Timing): Pro
         taken.push(await load(sliceMs))
     }
     const [one, more] = turns.map(({ taken }) => summarizeLoad(taken))
-    if (one === undefined || more === undefined) throw new Error('Both were measured.')
+    if (one === undefined || more === undefined) throw new Error('Expected the loads of two servers.')
     const { requestsPerSecond, p50Ms, p99Ms } = more
     return { ratio: { value: requestsPerSecond / one.requestsPerSecond, requestsPerSecond, p50Ms, p99Ms } }
   } finally {
@@ -76,7 +75,7 @@ async function startWorkers(folder: string, workers: number): Promise<ServerProc
   return server
 }
 
-/** Later workers start after the first; the metrics of any worker list all that serve. */
+/** Waits for all workers. They start after the first, and `/metrics` of any worker lists all that serve. */
 async function untilAll(url: string, workers: number): Promise<void> {
   const isServing = async (): Promise<boolean> => {
     const text = await (await fetch(`${url}/metrics`, { headers: { connection: 'close' } })).text()
@@ -85,7 +84,7 @@ async function untilAll(url: string, workers: number): Promise<void> {
   while (!(await isServing())) await new Promise((resolve) => setTimeout(resolve, 50))
 }
 
-/** A closed loop; the processor time of several processes is not what is measured here. */
+/** A closed loop. Processor time is not measured, because there are several processes. */
 function loadOn({ url }: ServerProcess): (durationMs: number) => Promise<LoadSlice> {
   const port = Number(new URL(url).port)
   const server = { port, cpuMs: async () => 0 }

@@ -9,7 +9,7 @@ import { startContender } from './running-contender.ts'
 
 const USAGE = `Usage: node bench/profile.ts [--contender NAME] [--seconds N] [--top N] [--keep]
   --contender NAME  one of: ${Object.keys(CONTENDERS).join(', ')} (default sqlite)
-  --seconds N       how long to load it, after as much warm-up (default 5)
+  --seconds N       seconds of load, after an equal warm-up (default 5)
   --top N           how many functions to print (default 30)
   --keep            keep the .cpuprofile files for a browser's profiler`
 
@@ -46,11 +46,11 @@ for (const file of readdirSync(folder)) {
   const { functions, stages } = readProfile(JSON.parse(readFileSync(join(folder, file), 'utf8')), durationMs)
   const isMain = stages.length > 3
   if (isMain) {
-    console.log(`\n${file}: the same by stage of a call, µs`)
+    console.log(`\n${file}: processor time by stage of a call, µs`)
     for (const { name, share } of stages)
       console.log(`${(share * cpuMicroseconds).toFixed(1).padStart(6)}  ${name}`)
   }
-  console.log(`\n${file}: self time, idle left out`)
+  console.log(`\n${file}: self time, without idle time`)
   for (const { name, share } of functions.slice(0, Number(values.top)))
     console.log(`${(share * 100).toFixed(1).padStart(5)} %  ${name}`)
 }

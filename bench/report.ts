@@ -7,9 +7,9 @@ import type { SubjectName } from './subjects.ts'
 
 /** Everything that was measured. */
 export interface Measurements {
-  /** One entry a round. */
+  /** One entry per round. */
   readonly rounds: readonly ReadonlyMap<ContenderName, RoundResult>[]
-  /** One entry a round, or why there is none. */
+  /** One entry per round, or the error that prevented them. */
   readonly subjects: ReadonlyMap<SubjectName, readonly Readonly<Record<string, Figure>>[] | Error>
 }
 
@@ -18,7 +18,7 @@ export interface Line {
   readonly row: RowName
   readonly title: string
   readonly goals: Goals
-  /** The middle of the rounds, the lowest and the highest; `undefined` when it could not be measured. */
+  /** Median, lowest and highest of the rounds; `undefined` if it could not be measured. */
   readonly figure: { readonly median: number; readonly lowest: number; readonly highest: number } | undefined
   readonly problem: string | undefined
   readonly requestsPerSecond: number | undefined
@@ -61,7 +61,7 @@ function isMet(value: number | undefined, goal: number, goals: Goals): boolean {
 }
 
 interface Seen {
-  /** One a round. */
+  /** One value per round. */
   readonly values?: readonly number[]
   readonly problem?: string
   readonly beside: readonly Beside[]
@@ -74,7 +74,7 @@ function read(row: Row, measured: Measurements): Seen {
   return row.kind === 'ratio' ? readRatio(row, measured) : readFigure(row, measured)
 }
 
-/** Compares inside each round first, so that a slow minute of the machine slows both sides. */
+/** Compares within each round, so that a slow period of the machine affects both sides. */
 function readRatio({ contender, against, of }: RatioRow, measured: Measurements): Seen {
   const [own, others] = [loadsOf(measured, contender), loadsOf(measured, against)]
   const problem = problemOf(measured, [contender, against])
@@ -98,7 +98,7 @@ function loadsOf(measured: Measurements, contender: ContenderName): LoadResult[]
   })
 }
 
-/** Why one of them has no load in one of the rounds. */
+/** The first error of these contenders in any round. */
 function problemOf({ rounds }: Measurements, contenders: readonly ContenderName[]): string | undefined {
   const failures = rounds.flatMap((round) => contenders.map((name) => [name, round.get(name)] as const))
   const found = failures.find(([, result]) => result instanceof Error)

@@ -1,14 +1,14 @@
 import { type BenchRequest, NUMBER_MARK } from './bench-request.ts'
 
-/** One HTTP/1.1 request, serialised once and sent again and again. */
+/** One HTTP/1.1 request, serialised once and sent many times. */
 export class RequestBytes {
   readonly #bytes: Buffer
-  /** Where each sending writes its number; -1 = all sendings are the same. */
+  /** Offset of the number that differs in each request; -1 if all requests are the same. */
   readonly #numberOffset: number
   readonly #distinct: number
   #sent = 0
 
-  /** `distinct`: how many different numbers there are before they begin again. */
+  /** `distinct`: how many different numbers are used before they repeat. */
   constructor(request: BenchRequest, port: number, distinct = Number.POSITIVE_INFINITY) {
     this.#distinct = distinct
     const body = request.body === undefined ? '' : JSON.stringify(request.body)
@@ -22,7 +22,7 @@ export class RequestBytes {
     this.#numberOffset = this.#bytes.indexOf(NUMBER_MARK)
   }
 
-  /** A connection's own copy, to be stamped before each sending. */
+  /** A copy for one connection. `stamp` writes the next number into it before each request. */
   copy(): Buffer {
     return Buffer.from(this.#bytes)
   }

@@ -3,14 +3,14 @@ const LENGTH_HEADER = '\r\ncontent-length:'
 const LAST_CHUNK = '0\r\n\r\n'
 
 /**
- * Finds where one HTTP/1.1 response ends, and nothing more: the load generator shares two cores with the
- * server it measures. Requests are never pipelined, so bytes after the end cannot occur.
+ * Finds the end of an HTTP/1.1 response and parses nothing else, because the load generator shares two cores with the
+ * server that it measures. Requests are never pipelined, so no bytes follow the end.
  */
 export class ResponseFrame {
   status = 0
   #head = ''
   #inBody = false
-  /** Body bytes still to come; `undefined` = chunked. */
+  /** Remaining bytes of the body; `undefined` if it is chunked. */
   #remaining: number | undefined
   /** The last characters of a chunked body. */
   #tail = ''

@@ -1,12 +1,12 @@
 import type { ContenderName } from './contenders.ts'
 import type { FigureOf, SubjectName } from './subjects.ts'
 
-/** What a figure has to reach. A figure without goals is shown for information. */
+/** The goals of a figure. A figure without goals is shown for information. */
 export interface Goals {
   readonly unit: 'ratio' | 'ms' | 'MB'
-  /** Whether more is better, or less. */
+  /** Whether higher or lower is better. */
   readonly best: 'high' | 'low'
-  /** Missing it fails the run. */
+  /** The run fails if this goal is missed. */
   readonly must?: number
   readonly aim?: number
 }
@@ -16,7 +16,7 @@ interface RowBase {
   readonly goals: Goals
 }
 
-/** One contender over another, both under load: in requests a second, or in processor time a request. */
+/** The ratio of two contenders under load, in requests per second or processor time per request. */
 export interface RatioRow extends RowBase {
   readonly kind: 'ratio'
   readonly of: 'requestsPerSecond' | 'cpuMicroseconds'
@@ -24,7 +24,7 @@ export interface RatioRow extends RowBase {
   readonly against: ContenderName
 }
 
-/** A figure that a measurement of its own gives. */
+/** A figure of a separate measurement. */
 export type FigureRow = {
   readonly [Subject in SubjectName]: RowBase & {
     readonly kind: 'figure'
@@ -52,7 +52,7 @@ function rate<Contender extends ContenderName, Against extends ContenderName>(
   return { kind: 'ratio', of: 'requestsPerSecond', contender, against } as const
 }
 
-/** What is promised, row by row. The first group is a governed call: auth, validation, policy and a durable journal, in one process. */
+/** The rows of the table with their goals. The first rows make calls with authentication, validation, policy and a durable journal. */
 export const ROWS = {
   sqlite: {
     title: 'SQLite, outcome and event fsynced, against bare node:http',
@@ -100,17 +100,17 @@ export const ROWS = {
     goals: atLeast(6, 10),
   },
   hop: {
-    title: 'call through us to an MCP server over HTTP, 1 connection: p50 over that of the direct call',
+    title: 'call through Collet to an MCP server over HTTP, 1 connection: p50 minus that of a direct call',
     ...{ kind: 'figure', subject: 'hop', figure: 'more' },
     goals: atMost('ms', 0.5, 0),
   },
   'hop-p99': {
-    title: 'the same: p99 over that of the direct call',
+    title: 'the same: p99 over that of a direct call',
     ...{ kind: 'figure', subject: 'hop', figure: 'p99Ratio' },
     goals: atMost('ratio', 1.3, 1),
   },
   'stdio-hop': {
-    title: 'call over HTTP through us to an MCP server on stdio, 1 connection: p50',
+    title: 'call over HTTP through Collet to an MCP server on stdio, 1 connection: p50',
     ...{ kind: 'figure', subject: 'stdioHop', figure: 'p50' },
     goals: { unit: 'ms', best: 'low', aim: 0.8 },
   },
@@ -130,12 +130,12 @@ export const ROWS = {
     goals: atLeast(0.32, 0.4),
   },
   'half-load': {
-    title: 'p99 at half of our peak rate on SQLite, over that of bare at the same rate',
+    title: 'p99 at half of Collet's peak rate on SQLite, over that of bare at the same rate',
     ...{ kind: 'figure', subject: 'halfLoad', figure: 'p99Ratio' },
     goals: atMost('ratio', 4, 2),
   },
   tools: {
-    title: 'calls with 10, 1 000 and 10 000 tools (least over most)',
+    title: 'calls with 10, 1 000 and 10 000 tools (lowest rate over highest)',
     ...{ kind: 'figure', subject: 'tools', figure: 'calls' },
     goals: atLeast(0.95, 1),
   },
@@ -165,7 +165,7 @@ export const ROWS = {
     goals: atMost('MB', 10, 7),
   },
   'import-memory': {
-    title: "GitHub's OpenAPI document added to a running server: the most memory above what it had",
+    title: "GitHub's OpenAPI document added to a running server: peak memory above the memory before",
     ...{ kind: 'figure', subject: 'github', figure: 'megabytes' },
     goals: atMost('MB', 120, 80),
   },
@@ -206,12 +206,12 @@ export const ROWS = {
     goals: atLeast(0.97),
   },
   'tools-cpu': {
-    title: 'processor time of those calls (least over most)',
+    title: 'processor time of those calls (lowest over highest)',
     ...{ kind: 'figure', subject: 'tools', figure: 'cpu' },
     goals: FOR_INFORMATION,
   },
   'tools-noise': {
-    title: 'calls with 10 tools and with 10 tools, in the same turns: the noise of that',
+    title: 'two servers with 10 tools in the same turns: the noise of the row tools',
     ...{ kind: 'figure', subject: 'tools', figure: 'noise' },
     goals: FOR_INFORMATION,
   },
@@ -231,7 +231,7 @@ export const ROWS = {
     goals: atMost('ms', 2),
   },
   'start-10000': {
-    title: 'start-up with 10 000 tools, from the sources',
+    title: 'start with 10 000 tools, from the sources',
     ...{ kind: 'figure', subject: 'catalog', figure: 'startUp' },
     goals: atMost('ms', 2_000),
   },
@@ -246,13 +246,13 @@ export const ROWS = {
     goals: atMost('ms', 150),
   },
   'openwop-memory': {
-    title: 'memory those leave: 1 000 callers over 4, of 4 scope sets',
+    title: 'memory kept by those reads: 1 000 callers over 4 callers, with the same 4 sets of scopes',
     ...{ kind: 'figure', subject: 'principals', figure: 'memoryRatio' },
-    // A thousand keys that were good once, and nothing else: a body kept for each caller would be 250 times as much.
+    // Only the cache of a thousand verified keys may grow. A body kept for each caller would give a ratio of 250.
     goals: atMost('ratio', 1.25),
   },
   followers: {
-    title: '1 000 SSE readers of one run, 100 calls in it: lag, when all got every event once and in order',
+    title: '1 000 SSE readers of one run with 100 calls: lag of the events',
     ...{ kind: 'figure', subject: 'followers', figure: 'lag' },
     goals: { unit: 'ms', best: 'low' },
   },
@@ -262,7 +262,7 @@ export const ROWS = {
     goals: atMost('ms', 5_000),
   },
   'import-stall': {
-    title: "GitHub's document: the longest that the serving thread was held",
+    title: "GitHub's document: longest time that the serving thread was blocked",
     ...{ kind: 'figure', subject: 'github', figure: 'stall' },
     goals: atMost('ms', 50),
   },
@@ -272,7 +272,7 @@ export const ROWS = {
     goals: atMost('MB', 12),
   },
   'stripe-memory': {
-    title: "Stripe's document, or one of its shape: the most memory above what it had",
+    title: "Stripe's document, or one of its shape: peak memory above the memory before",
     ...{ kind: 'figure', subject: 'stripe', figure: 'megabytes' },
     goals: atMost('MB', 300),
   },
@@ -282,7 +282,7 @@ export const ROWS = {
     goals: atMost('ms', 5_000),
   },
   'stripe-stall': {
-    title: "Stripe's document, or one of its shape: the longest that the serving thread was held",
+    title: "Stripe's document, or one of its shape: longest time that the serving thread was blocked",
     ...{ kind: 'figure', subject: 'stripe', figure: 'stall' },
     goals: atMost('ms', 50),
   },

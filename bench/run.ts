@@ -21,17 +21,17 @@ The whole table, not quick, is also written to bench/RESULTS.md.`
 const ROUNDS = 3
 const FULL: Timing = { warmUpMs: 5_000, sliceMs: 1_000, slices: 6 }
 const QUICK: Timing = { warmUpMs: 1_000, sliceMs: 500, slices: 4 }
-/** Above this the generator, not the server, may be what limits a fast contender. */
+/** Above this, the load generator and not the server may be the limit of a fast contender. */
 const GENERATOR_LIMIT = 0.95
 const RESULTS = join(import.meta.dirname, 'RESULTS.md')
-/** Those whose versions decide what a figure means. */
+/** Packages whose versions are printed with the results. */
 const PEERS = ['fastify', 'fastmcp', '@modelcontextprotocol/server', '@modelcontextprotocol/client', 'pg']
 
 interface Options {
   readonly timing: Timing
   readonly rows: readonly RowName[]
   readonly json: boolean
-  /** Whether this is the run that is kept. */
+  /** Whether the results are written to RESULTS.md. */
   readonly isWhole: boolean
 }
 
@@ -71,7 +71,7 @@ async function measureAll(options: Options): Promise<Measurements> {
     rounds.push(await measureRound(left, options.timing, say))
     for (const subject of wanted) {
       const before = subjects.get(subject) ?? []
-      // One that cannot be measured here is a line that says so; the rest of a long run is not lost with it.
+      // A subject that fails becomes a row with its error, so that the rest of a long run is not lost.
       if (before instanceof Error || (round > 1 && ONCE.has(subject))) continue
       say(subject)
       const measured = await SUBJECTS[subject](options.timing).catch(toError)
@@ -127,7 +127,7 @@ function versionOf(name: string): string {
 
 const startedMs = performance.now()
 const options = readOptions()
-/** Of the programs that ran already: much of it, and the figures are about them too. */
+/** The load of other programs before the run. It affects the figures. */
 const [loadBefore = 0] = loadavg()
 const measured = await measureAll(options).finally(stopDatabase)
 const lines = options.rows.map((name) => reportLine(name, ROWS[name], measured))

@@ -33,7 +33,7 @@ export async function startContender(
   }
 }
 
-/** The request with what lets it in at this server. */
+/** The request with the credential that the contender requires. */
 async function withCredential(contender: Contender, server: BenchServer): Promise<BenchRequest> {
   const { request, access } = contender
   if (access === undefined) return request
@@ -42,7 +42,7 @@ async function withCredential(contender: Contender, server: BenchServer): Promis
   return { ...request, headers: { ...anonymous, authorization: `Bearer ${await server.credential()}` } }
 }
 
-/** A fast wrong answer is worth nothing: 2 + 3 must come back, and nothing without the API key. */
+/** Checks that the server adds 2 + 3 correctly, and refuses a request without a credential. */
 async function expectSum(contender: Contender, server: BenchServer): Promise<void> {
   const { method, path, headers, body } = contender.request
   const url = `http://127.0.0.1:${server.port}${path}`

@@ -1,4 +1,4 @@
-/** One figure of one round, and what else was seen on the way, for the columns beside it. */
+/** One figure of one round, with other measurements for the columns beside it. */
 export interface Figure {
   readonly value: number
   readonly requestsPerSecond?: number

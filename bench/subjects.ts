@@ -15,7 +15,7 @@ import type { Figure } from './statistics.ts'
 
 type Measure = (timing: Timing) => Promise<Readonly<Record<string, Figure>>>
 
-/** What is measured by itself, once a round, and not as a contender under load. */
+/** Measurements that run separately, once per round, instead of as contenders under load. */
 export const SUBJECTS = {
   hop: measureHop,
   stdioHop: measureStdioHop,
@@ -34,7 +34,7 @@ export const SUBJECTS = {
 
 export type SubjectName = keyof typeof SUBJECTS
 
-/** What hardly differs from one round to the next, and takes long. */
+/** Measured in the first round only, because they take long and hardly vary. */
 export const ONCE: ReadonlySet<SubjectName> = new Set(['memory', 'principals', 'stripe'])
 
 export type FigureOf<Subject extends SubjectName> = keyof Awaited<ReturnType<(typeof SUBJECTS)[Subject]>>

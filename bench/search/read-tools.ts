@@ -47,9 +47,9 @@ export async function readTools(): Promise<readonly Tool[]> {
 }
 
 export interface Task {
-  /** Names that their sources give them, after the key of the source. */
+  /** Native names of the tools, with the key of their source before them. */
   readonly tools: readonly string[]
-  /** Three wordings by hand. */
+  /** Three hand-written wordings. */
   readonly wordings: readonly string[]
 }
 

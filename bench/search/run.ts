@@ -25,7 +25,7 @@ function openSearch(tools: readonly Tool[]) {
   }
 }
 
-async function judge(tools: readonly Tool[], wording: number): Promise<string> {
+async function score(tools: readonly Tool[], wording: number): Promise<string> {
   const { search } = openSearch(tools)
   const tasks = readTasks()
   let [first, among, gain] = [0, 0, 0]
@@ -85,7 +85,7 @@ async function measureLarge(tools: readonly Tool[]): Promise<string> {
 }
 
 const tools = await readTools()
-for (const wording of [0, 1, 2]) console.log(await judge(tools, wording))
+for (const wording of [0, 1, 2]) console.log(await score(tools, wording))
 console.log(await measureLarge(tools))
 const list = JSON.stringify(metaTools(openSearch(tools).catalog))
 console.log(`tools/list in search mode: ${Buffer.byteLength(list)} bytes for ${tools.length} tools`)

@@ -1,7 +1,7 @@
-/** What every server of the comparison is asked, so that they do the same work. */
+/** The request that every server of the comparison gets, so that all do the same work. */
 export const API_KEY = 'bench-key-0123456789abcdef0123456789abcdef'
 
-/** Of a number that differs from one request to the next. */
+/** Number of digits of the number that differs between requests. */
 export const NUMBER_DIGITS = 12
 
 export const ADD_TOOL = 'Calculator.Add@1.0.0'

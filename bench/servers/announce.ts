@@ -2,10 +2,10 @@ import { setImmediate } from 'node:timers/promises'
 
 const COLLECTIONS = 4
 
-/** What the parent may ask over the channel between them. */
+/** Questions that the parent process may send. */
 export type Question = 'cpu' | 'memory' | 'credential'
 
-/** Tells the parent where the server listens and what it costs; ends when the parent says so or is gone. */
+/** Prints the port for the parent process, answers its questions, and ends when it sends SIGTERM or exits. */
 export function announce(port: number, close: () => Promise<void> | void, credential = ''): void {
   const end = async (): Promise<void> => {
     await close()
@@ -20,7 +20,7 @@ export function announce(port: number, close: () => Promise<void> | void, creden
   process.stdout.write(`ready ${port}\n`)
 }
 
-/** After collections that find nothing more: what one frees may be what only the next can reach. */
+/** Memory after several collections, because objects that one collection frees may keep others reachable until the next. */
 async function reachableMemory(): Promise<NodeJS.MemoryUsage> {
   if (globalThis.gc === undefined) throw new Error('Start the server with --expose-gc.')
   for (let time = 0; time < COLLECTIONS; time += 1) {

@@ -5,8 +5,8 @@ import { ADD_INPUT_SCHEMA, ADD_TOOL, API_KEY } from './add-contract.ts'
 import { announce } from './announce.ts'
 
 /**
- * The yardstick: the JSON work of one call and nothing else. It checks the API key, reads and parses the
- * body, validates the input with the same schema, adds, and answers in the same shape. It remembers nothing.
+ * The baseline: the JSON work of one call and nothing else. It checks the API key, reads and parses the
+ * body, validates the input with the same schema, adds, and answers in the same shape. It stores nothing.
  */
 interface AddCall {
   readonly tool_id: typeof ADD_TOOL

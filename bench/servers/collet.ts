@@ -15,15 +15,15 @@ import { MCP_OPTIONS } from '#sources/mcp/options'
 import { type CallLimit, NO_LIMITS } from '#stages/limits/settings'
 import { ADD_INPUT_SCHEMA, ADD_TOOL, API_KEY, BUMP_TOOL, NUMBER_DIGITS } from './add-contract.ts'
 import { announce } from './announce.ts'
-import { principalKey, principalScopes, scopesAskedBy } from './principals.ts'
+import { principalKey, principalScopes, requiredScopes } from './principals.ts'
 
-/** Ours, as `collet serve` runs it, with as many tools and callers as asked for. */
+/** A Collet server as `collet serve` runs it, with the requested number of tools and callers. */
 const { values } = parseArgs({
   options: {
     store: { type: 'string', default: 'memory' },
     tools: { type: 'string', default: '10' },
     principals: { type: 'string', default: '0' },
-    /** How callers are known: by a key of the configuration, of the store, by a token, or not at all. */
+    /** How callers authenticate: with a key of the config or of the store, with a token, or not at all. */
     auth: { type: 'string', default: 'config' },
     limits: { type: 'boolean', default: false },
     /** An MCP server whose tools are served too. */
@@ -69,7 +69,7 @@ function fillerTool(index: number) {
     policy: {
       safetyTier: 'pure',
       replay: 'deterministic',
-      scopes: principals === 0 ? [] : scopesAskedBy(index),
+      scopes: principals === 0 ? [] : requiredScopes(index),
     },
     run: () => 0,
   })
@@ -84,7 +84,7 @@ function apiKey(index: number): ApiKeySettings {
 const HIGH: CallLimit = { rate: { perMs: 1_000, burst: 1_000_000 }, concurrent: 100_000 }
 const NEVER_SPENT: Spending = { calls: 1e9, milliseconds: 1e12, cost: 1e12 }
 
-/** Every limit and budget there is, none of which is ever met. */
+/** All limits and budgets, so high that none is ever reached. */
 const HIGH_LIMITS: Pick<Settings, 'limits' | 'budgets'> = {
   limits: {
     perPrincipal: HIGH,
@@ -102,7 +102,7 @@ const HIGH_LIMITS: Pick<Settings, 'limits' | 'budgets'> = {
   })),
 }
 
-/** Beside the checkout's other data and not in a temporary folder: there, fsync may cost nothing. */
+/** The folder is in the checkout, because fsync may cost nothing in a temporary folder. */
 function makeDataFolder(): string {
   const parent = resolve('.collet')
   mkdirSync(parent, { recursive: true })
@@ -142,7 +142,7 @@ function authOf(method: string): Settings['auth'] {
   }
 }
 
-/** What a caller gets in with where the server itself has to make it. */
+/** The credential of callers, if the server has to create it. */
 async function makeCredential(method: string, url: string, startTokenFile: string): Promise<string> {
   if (method === 'stored-key') {
     const headers = {
@@ -159,14 +159,14 @@ async function makeCredential(method: string, url: string, startTokenFile: strin
     .sign(new TextEncoder().encode(API_KEY))
 }
 
-/** Its tools are classed as reads, as an operator would class them: their outcome is fsynced, and no claim before it. */
+/** Classifies its tools as reads, as an operator would: their outcome is fsynced, without a claim before the run. */
 function upstreamOf({ upstream: url, program }: typeof values): Settings['sources'] {
   if (url === undefined && program === undefined) return new Map()
-  const place =
+  const connection =
     program === undefined
       ? { url, headers: { 'x-api-key': API_KEY } }
       : { command: process.execPath, args: ['--disable-warning=ExperimentalWarning', program] }
-  return new Map([['Upstream', MCP_OPTIONS.parse({ type: 'mcp', ...place, policy: { safetyTier: 'read' } })]])
+  return new Map([['Upstream', MCP_OPTIONS.parse({ type: 'mcp', ...connection, policy: { safetyTier: 'read' } })]])
 }
 
 const dataFolder = makeDataFolder()

@@ -27,7 +27,7 @@ server.addTool({
   execute: async ({ a, b }) => String(a + b),
 })
 
-/** It takes no port 0, so one is looked for. */
+/** FastMCP does not accept port 0, so a free port is found first. */
 function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer()

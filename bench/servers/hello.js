@@ -1,4 +1,4 @@
-// The smallest server on Fastify, in plain JavaScript as its users run it: what a cold start is compared with.
+// A minimal server on Fastify, in plain JavaScript as its users run it. The cold start of Collet is compared with it.
 import { fastify } from 'fastify'
 
 const server = fastify()
