@@ -32,7 +32,8 @@ export async function measureHalfLoad({ warmUpMs, sliceMs, slices }: Timing): Pr
           timesMs.push(...(await sendAtRate(server, perSecond, sliceMs)))
       }
       const [bareTimes, ourTimes] = turns.map(({ timesMs }) => Float64Array.from(timesMs).sort())
-      if (bareTimes === undefined || ourTimes === undefined) throw new Error('Expected the times of two servers.')
+      if (bareTimes === undefined || ourTimes === undefined)
+        throw new Error('Expected the times of two servers.')
       const [p50Ms, p99Ms] = [percentile(ourTimes, 0.5), percentile(ourTimes, 0.99)]
       const value = p99Ms / percentile(bareTimes, 0.99)
       return { p99Ratio: { value, p50Ms, p99Ms, requestsPerSecond: perSecond } }

@@ -130,7 +130,7 @@ export const ROWS = {
     goals: atLeast(0.32, 0.4),
   },
   'half-load': {
-    title: 'p99 at half of Collet's peak rate on SQLite, over that of bare at the same rate',
+    title: 'p99 at half the peak rate of Collet on SQLite, over that of bare at the same rate',
     ...{ kind: 'figure', subject: 'halfLoad', figure: 'p99Ratio' },
     goals: atMost('ratio', 4, 2),
   },

@@ -1,5 +1,5 @@
-// `npm run audit`: known advisories about the packages that the published package depends on. A registry that offers
-// no advisories is no failure.
+// `npm run audit`: known advisories about the packages that the published package depends on. If the registry
+// has no advisories, the check is skipped.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

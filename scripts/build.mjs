@@ -154,7 +154,7 @@ async function bundle() {
     plugins: [ownAddresses()],
     // Required by the way the output is split; no module of ours imports an entry, so none is extended.
     preserveEntrySignatures: 'allow-extension',
-    // A module that one command imports late and another at once is placed for the first of them.
+    // Some modules are imported lazily by one command and eagerly by another, which the bundler would warn about.
     checks: { ineffectiveDynamicImport: false, bundlerTimings: false },
     onLog: (level, log, say) => say(level === 'warn' ? 'error' : level, log),
   })

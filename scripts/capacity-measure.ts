@@ -17,8 +17,8 @@ export const SAMPLE = { inputBytes: 300, outputBytes: 700 }
 
 const DAY_MS = 86_400_000
 const CLOCK_TICK_US = 10_000
-/** Retention deletes this many calls in a step, then pauses. */
-const FORGOTTEN_A_STEP = 200
+/** Retention deletes the results of this many calls in a step, then pauses. */
+const CALLS_PER_STEP = 200
 const PAUSE_MS = 20
 const KEPT = { resultsMs: DAY_MS, journalMs: 12 * DAY_MS }
 
@@ -59,8 +59,8 @@ export async function measure(calls: number, say: (line: string) => void): Promi
       `at rest: ${pureBytes.calls} bytes a call in calls and its indexes, ${pureBytes.journal} in the journal with inputs and outcomes`,
     )
 
-    const careful = await subject.careful(calls / 20)
-    say(`careful changes: ${careful.perSecond}/s, backend ${careful.backendUs} µs a change`)
+    const serialized = await subject.serialized(calls / 20)
+    say(`serialized changes: ${serialized.perSecond}/s, backend ${serialized.backendUs} µs a change`)
     const connections = await subject.connections()
     say(`connections of a replica: ${connections}`)
 
@@ -69,12 +69,12 @@ export async function measure(calls: number, say: (line: string) => void): Promi
     const after = await subject.bytes()
     const journalBytes = Math.round(after.journalLive / purged.callsEver)
     say(
-      `forgetting results: ${purged.perSecond} calls/s, ${purged.backendUs} µs of the backend a call, WAL ${purged.walBytes} bytes a call`,
+      `deleting results: ${purged.perSecond} calls/s, ${purged.backendUs} µs of the backend a call, WAL ${purged.walBytes} bytes a call`,
     )
     say(`the journal after that: ${journalBytes} bytes a call`)
     nowMs += 20 * DAY_MS
-    const dropped = await subject.dropPart()
-    say(`dropping a part: ${dropped.groups} groups in ${dropped.milliseconds} ms`)
+    const dropped = await subject.dropPartition()
+    say(`dropping a partition: ${dropped.groups} groups in ${dropped.milliseconds} ms`)
 
     const perGroup = Math.max(0, Math.round((alone.backendUs - group.backendUs) * (32 / 31)))
     return {
@@ -86,9 +86,9 @@ export async function measure(calls: number, say: (line: string) => void): Promi
       callBytes: pureBytes.calls,
       resultBytes: pureBytes.journal,
       journalBytes,
-      forgetUs: purged.backendUs,
-      forgetWal: purged.walBytes,
-      carefulUs: careful.backendUs,
+      deleteUs: purged.backendUs,
+      deleteWal: purged.walBytes,
+      serializedUs: serialized.backendUs,
       connections,
     }
   } finally {
@@ -146,7 +146,7 @@ class Subject {
   }
 
   /** Changes that read before they write run one after another, across all processes. */
-  async careful(changes: number): Promise<Spent> {
+  async serialized(changes: number): Promise<Spent> {
     const limit = { calls: 2 ** 40, milliseconds: 2 ** 40, cost: 2 ** 40 }
     const wanted = { calls: 10, milliseconds: 10, cost: 10 }
     const window = { tenant: 'default', principal: 'key:a', lengthMs: DAY_MS, startMs: 0 }
@@ -181,12 +181,12 @@ class Subject {
           hasMore = await this.#store.purge(this.#nowMs(), KEPT)
         })
       }
-      return (FORGOTTEN_A_STEP / (quick(laps) + PAUSE_MS)) * 1_000
+      return (CALLS_PER_STEP / (quick(laps) + PAUSE_MS)) * 1_000
     })
     return { ...spent, callsEver: this.#calls }
   }
 
-  async dropPart(): Promise<{ readonly groups: number; readonly milliseconds: number }> {
+  async dropPartition(): Promise<{ readonly groups: number; readonly milliseconds: number }> {
     const count = async () =>
       Number((await this.#client.query('SELECT count(*) AS n FROM commit_groups')).rows[0]?.n)
     const before = await count()

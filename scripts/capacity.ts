@@ -22,10 +22,10 @@ export interface Figures {
   /** Of the journal, first with inputs and outcomes, then without. */
   readonly resultBytes: number
   readonly journalBytes: number
-  readonly forgetUs: number
-  readonly forgetWal: number
+  readonly deleteUs: number
+  readonly deleteWal: number
   /** Of a change that reads before it writes; those of all replicas run one after another. */
-  readonly carefulUs: number
+  readonly serializedUs: number
   readonly connections: number
 }
 
@@ -39,9 +39,9 @@ export const MEASURED: Figures = {
   callBytes: 398,
   resultBytes: 1_339,
   journalBytes: 429,
-  forgetUs: 96,
-  forgetWal: 354,
-  carefulUs: 594,
+  deleteUs: 96,
+  deleteWal: 354,
+  serializedUs: 594,
   connections: 4,
 }
 
@@ -107,11 +107,16 @@ export function needsOf(figures: Figures, load: Load): readonly Need[] {
       unit: '',
       max: 48,
     },
-    { what: 'cores for forgetting, all day', needed: (mean * figures.forgetUs) / 1e6, unit: '', max: 16 },
-    { what: 'forgetting, one step at a time', needed: mean, unit: '/s', max: 1e6 / figures.forgetUs },
+    {
+      what: 'cores for deleting results, all day',
+      needed: (mean * figures.deleteUs) / 1e6,
+      unit: '',
+      max: 16,
+    },
+    { what: 'deleting results, one step at a time', needed: mean, unit: '/s', max: 1e6 / figures.deleteUs },
     {
       what: 'WAL in the busiest second',
-      needed: (peak * wal + mean * figures.forgetWal) / 1e6,
+      needed: (peak * wal + mean * figures.deleteWal) / 1e6,
       unit: ' MB/s',
       max: 1_000,
     },
@@ -133,8 +138,17 @@ export function needsOf(figures: Figures, load: Load): readonly Need[] {
       unit: ' GB',
       max: 16_000,
     },
-    { what: 'parts of the journal', needed: Math.ceil(load.journalDays / partDays) + 2, unit: '', max: 100 },
-    { what: 'one part', needed: gigabytes(load.callsADay * partDays * figures.journalBytes), unit: ' GB' },
+    {
+      what: 'partitions of the journal',
+      needed: Math.ceil(load.journalDays / partDays) + 2,
+      unit: '',
+      max: 100,
+    },
+    {
+      what: 'one partition',
+      needed: gigabytes(load.callsADay * partDays * figures.journalBytes),
+      unit: ' GB',
+    },
     { what: 'connections', needed: load.replicas * figures.connections, unit: '', max: 1_000 },
     {
       what: 'renewals of leases',
@@ -143,10 +157,10 @@ export function needsOf(figures: Figures, load: Load): readonly Need[] {
       max: 5_000,
     },
     {
-      what: 'careful changes, if every call is in a budget',
+      what: 'serialized changes, if every call is in a budget',
       needed: peak / load.slice,
       unit: '/s',
-      max: 1e6 / figures.carefulUs,
+      max: 1e6 / figures.serializedUs,
     },
   ]
 }

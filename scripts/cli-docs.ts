@@ -1,6 +1,6 @@
 /**
  * `npm run docs:cli` writes docs/cli.md: the introduction, the overview, and the help of every command in the order of the
- * overview. What the help of a command cannot say stands in `NOTES`. test/cli/docs.test.ts compares the page with
+ * overview. `NOTES` adds what the help of a command does not contain. test/cli/docs.test.ts compares the page with
  * `renderPage`, so the page is never edited by hand.
  */
 import { writeFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ const INTRODUCTION = `# The command line
 \`./collet COMMAND\`, which runs the sources and needs no build (\`npm run -s collet -- COMMAND\` is equivalent); where the package is installed it is \`npx collet COMMAND\`.
 
 - **stdout is for data**; everything else goes to stderr. \`--json\` prints one JSON value, or one per line for \`journal\`. Its member names are spelled as in the admin API: \`created_at\`.
-- Colours, spinners and cutting to the width of the window happen only on a terminal; \`NO_COLOR\` turns colours off.
+- Colours, spinners and truncation to the width of the window are used only on a terminal; \`NO_COLOR\` turns colours off.
 - Text chosen by tools, callers or servers is printed with control characters escaped.
 - **Store or server:** \`calls\`, \`calls show\`, \`calls settle\`, \`usage\`, \`budgets\`, \`keys\`, \`secrets\`, \`approvals\`, \`pins\` and \`journal\` use the store itself, also while a server uses it. With \`--url\` or \`--key\` they ask that
   server instead; only \`journal\` cannot. \`approvals\` also asks the server where \`COLLET_API_KEY\` is set and no \`--store\` is given. Calls that a dead server left are decided by the next server, never by a command.
@@ -27,7 +27,7 @@ const INTRODUCTION = `# The command line
 - Exit codes: 0 success; 1 the tool ran and failed, or a check failed; 2 the command line, the configuration or the input is wrong, which
   includes a tool id that is malformed or that the server does not offer; 3 the server or the store failed or could not be reached.
 - **Which server:** the one that \`--url\` names, else \`COLLET_URL\`, else the address in the config, else \`http://127.0.0.1:4100\`. A server that was started on another port than its config says is found by its start token,
-  \`start-token-<port>\` in the data folder. A command that gets no answer prints the address it asked, and which setting named it. \`collet call\` and \`collet calls cancel\` act as \`--key\` or \`COLLET_API_KEY\`; the start token calls no tools.
+  \`start-token-<port>\` in the data folder. A command that gets no answer prints the address that it tried, and the setting that it came from. \`collet call\` and \`collet calls cancel\` act as \`--key\` or \`COLLET_API_KEY\`; the start token calls no tools.
 - Every option that names a config or store works as described in [configuration](configuration.md).
 `
 
@@ -37,14 +37,14 @@ With \`--json\` each line is an event: \`writer\` and \`group\` (its place in th
 
 | type | more members |
 | --- | --- |
-| \`call.claimed\` | \`record\`, \`tenant\`, \`principal\`, \`tool\`, \`attempt\`, \`run\`, \`sequence\`, \`trace_id\`, as all of \`call.…\`; \`tier\`, \`parent\` of a step, and \`by\` where the operator ran it in the console under the name of \`principal\` (as in \`call.parked\`, and in the only event of a call that was written once) |
+| \`call.claimed\` | \`record\`, \`tenant\`, \`principal\`, \`tool\`, \`attempt\`, \`run\`, \`sequence\`, \`trace_id\`, which all \`call.…\` events have; \`tier\`; \`parent\` for a step; \`by\` if the operator ran it in the console as \`principal\` (also in \`call.parked\`, and in the only event of a call that was recorded once) |
 | \`call.succeeded\`, \`call.failed\`, \`call.released\`, \`call.late\` | \`duration_ms\`, \`code\`, \`effect\` |
 | \`call.parked\`, \`call.suspended\`, \`call.resumed\` | \`approval\`; \`waits_for\` |
 | \`call.ambiguous\`, \`call.cut\` | \`dead_writer\` |
 | \`call.settled\` | \`as\`, \`who\`, \`why\` |
 | \`call.shown\`, \`call.cancel_requested\` | \`by\` |
 | \`call.refused\`, \`call.corrected\` | \`code\`; \`before\`, \`after\` (digests) |
-| \`approval.granted\`, \`approval.rejected\`, \`approval.overridden\`, \`approval.expired\`, \`approval.cancelled\`, \`approval.used\`, \`approval.link_made\` | \`approval\`, \`tenant\`, \`record\`, \`attempt\`, \`tool\`, \`by\`, \`reason\`; of a link \`for\` (the approver it names) and \`power\` (\`decide\`, \`inspect\`) |
+| \`approval.granted\`, \`approval.rejected\`, \`approval.overridden\`, \`approval.expired\`, \`approval.cancelled\`, \`approval.used\`, \`approval.link_made\` | \`approval\`, \`tenant\`, \`record\`, \`attempt\`, \`tool\`, \`by\`, \`reason\`; for a link \`for\` (the approver that it names) and \`power\` (\`decide\`, \`inspect\`) |
 | \`challenge.opened\`, \`challenge.asked\`, \`challenge.completed\`, \`challenge.failed\` | \`challenge\`, \`tenant\`, \`principal\`, \`provider\`, \`run\` |
 | \`vault.set\`, \`vault.renewed\`, \`vault.spent\`, \`vault.removed\` | \`ref\`, \`tenant\`, \`principal\`, \`provider\`, \`kind\`, \`by\`, \`scopes\` |
 | \`vault.rotated\`; \`keys.announced\`, \`keys.activated\`, \`keys.rotated\` | \`by\`, \`tenants\`, \`entries\`; \`by\`, \`generation\` |
@@ -57,12 +57,12 @@ With \`--json\` each line is an event: \`writer\` and \`group\` (its place in th
 
 /** Text below the help of a command, by its name. */
 const NOTES: Readonly<Record<string, string>> = {
-  init: 'Makes a folder that runs: a config, one tool, its test. Three commands lead from there to a call: `npm install`, `npm test`, `npm run dev`.',
+  init: 'Makes a working project: a config, one tool and its test. Three commands lead to a call: `npm install`, `npm test`, `npm run dev`.',
   dev: `It is for the author of the tools. It listens on \`127.0.0.1\` only, prints one line for each call on a terminal, and adds the error that a tool threw and
 its place, marked "For developers:", to the error that the caller gets. The place is the first line of the stack that is in your own files.
 
 After each save it first loads config and tools in a separate process. If that succeeds, the server restarts and lists the tools that were added, changed or removed. If not,
-it prints the problems and keeps serving the old tools. A call that was made before keeps its result across restarts.`,
+it prints the problems and keeps serving the old tools. Results of earlier calls are kept across restarts.`,
   mcp: 'See [MCP](protocols/mcp.md#on-stdio).',
   journal: JOURNAL_EVENTS,
   import: 'Each step, and what the command stores: [sources/import.md](sources/import.md).',

@@ -10,13 +10,13 @@ import { jsonConfigSchema } from '#config/json-config'
 const PAGE = join(import.meta.dirname, '..', 'docs', 'configuration.md')
 const ROW = /^\| `([a-zA-Z.]+)` +\| (.*?) +\| (.*?) +\|$/gm
 
-const said = new Map(
+const descriptions = new Map(
   [...readFileSync(PAGE, 'utf8').matchAll(ROW)].map(([, setting = '', byDefault = '', meaning = '']) => [
     setting,
     `${plain(meaning)}. Default: ${plain(byDefault)}.`,
   ]),
 )
-const schema = jsonConfigSchema((setting) => said.get(setting))
+const schema = jsonConfigSchema((setting) => descriptions.get(setting))
 writeFileSync(process.argv[2] ?? 'config.schema.json', `${JSON.stringify(schema, null, 1)}\n`)
 
 /** Editors show plain text, so links and markup are removed. */

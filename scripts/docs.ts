@@ -42,9 +42,9 @@ function brokenLinks({ path, text }: Page): readonly string[] {
     if (/^[a-z]+:/.test(link)) return []
     const [file = '', anchor] = link.split('#')
     const target = file === '' ? path : normalize(join(dirname(path), file))
-    if (!existsSync(join(ROOT, target))) return [`${path} links to ${link}, which is not there`]
+    if (!existsSync(join(ROOT, target))) return [`${path} links to ${link}, which does not exist`]
     if (anchor === undefined || !target.endsWith('.md')) return []
-    return anchorsOf(target).has(anchor) ? [] : [`${path} links to ${link}, a heading that is not there`]
+    return anchorsOf(target).has(anchor) ? [] : [`${path} links to ${link}, a heading that does not exist`]
   })
 }
 
@@ -69,7 +69,7 @@ function missingFiles({ path, text }: Page): readonly string[] {
     const candidates = [file, `src/${file}`, join(dirname(path), file)]
     return candidates.some((candidate) => existsSync(join(ROOT, candidate)))
       ? []
-      : [`${path} names ${file}, which is not there`]
+      : [`${path} names ${file}, which does not exist`]
   })
 }
 

@@ -2,8 +2,8 @@ import { pathToFileURL } from 'node:url'
 import { readSourceFiles, resolveImport, runtimeImports, type SourceFile } from '../test/source-files.ts'
 
 /**
- * `npm run structure`: the size of the source by folder, the size of the kernel, and which rules of CONTRIBUTING.md are broken.
- * Fails when one is.
+ * `npm run structure` prints the size of the source by folder, the size of the kernel, and broken rules of CONTRIBUTING.md. It fails
+ * if a rule is broken.
  */
 
 const MAX_FILES = 20
@@ -13,7 +13,7 @@ const MIN_LINES = 60
 /** Everything the kernel loads at run time. */
 const MAX_KERNEL_LINES = 15_000
 
-/** The embedded gateway on SQLite, without anything of the product around it. */
+/** The embedded gateway on SQLite, without the rest of the product. */
 export const KERNEL_ENTRIES: readonly string[] = [
   'src/kernel/call/gateway.ts',
   'src/kernel/store/store.ts',
@@ -97,13 +97,13 @@ export function findFaults(modules: readonly Module[]): readonly string[] {
   )
   return [
     ...crowded.map(([folder, count]) => `${folder} has ${count} source files; the maximum is ${MAX_FILES}`),
-    ...long.map(({ path, lines }) => `${path} has ${lines} lines; split it where it is two concepts`),
+    ...long.map(({ path, lines }) => `${path} has ${lines} lines; split it into two concepts`),
     ...small.map(
       ({ path, lines, importers }) =>
         `${path} has ${lines} lines and one importer: make it a private part of ${importers[0]}`,
     ),
-    ...modules.filter(lacksOpening).map(({ path }) => `${path} opens without a comment on what it owns`),
-    ...unneeded.map((path) => `${path} is listed in scripts/structure.ts and is not there`),
+    ...modules.filter(lacksOpening).map(({ path }) => `${path} has no opening comment about what it owns`),
+    ...unneeded.map((path) => `${path} is listed in scripts/structure.ts but does not exist`),
   ]
 }
 

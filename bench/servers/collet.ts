@@ -166,7 +166,9 @@ function upstreamOf({ upstream: url, program }: typeof values): Settings['source
     program === undefined
       ? { url, headers: { 'x-api-key': API_KEY } }
       : { command: process.execPath, args: ['--disable-warning=ExperimentalWarning', program] }
-  return new Map([['Upstream', MCP_OPTIONS.parse({ type: 'mcp', ...connection, policy: { safetyTier: 'read' } })]])
+  return new Map([
+    ['Upstream', MCP_OPTIONS.parse({ type: 'mcp', ...connection, policy: { safetyTier: 'read' } })],
+  ])
 }
 
 const dataFolder = makeDataFolder()

@@ -9,7 +9,7 @@ import { getTimestamp } from './tools/system.ts'
 const CONTEXT = contextWith({})
 
 describe('the demo toolkit', () => {
-  it('loads without a finding, in the order of the documents', async () => {
+  it('loads without problems, in the order of the documents', async () => {
     const { tools, problems } = await loadTools(
       await loadConfig(new URL('collet.config.ts', import.meta.url).pathname),
     )

@@ -69,7 +69,7 @@ describe('Notebook.Run', () => {
     )
   })
 
-  it('reaches no file, no setting and no extension', async () => {
+  it('cannot reach files, settings or extensions', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-notebook-'))
     const file = join(folder, 'out.db')
     await withSession(async (session) => {
@@ -118,7 +118,7 @@ describe('Notebook.Run', () => {
     await notebook.close()
   })
 
-  it('gives at most 1000 rows, and no value of more than a million bytes', async () => {
+  it('returns at most 1000 rows, and no value over a million bytes', async () => {
     await withSession(async (session) => {
       const many = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n'
       const rows = await rowsOf(many, session)
@@ -128,7 +128,7 @@ describe('Notebook.Run', () => {
     })
   })
 
-  it('says integers and bytes that JSON cannot hold as text', async () => {
+  it('returns integers and bytes that JSON cannot represent as text', async () => {
     await withSession(async (session) => {
       expect(await rowsOf("SELECT 9007199254740993, 7, 1.5, x'00ff', 'é', NULL", session)).toEqual([
         ['9007199254740993', 7, 1.5, 'AP8=', 'é', null],
@@ -136,7 +136,7 @@ describe('Notebook.Run', () => {
     })
   })
 
-  it('tells what is wrong with a statement', async () => {
+  it('reports an error in a statement', async () => {
     expect(errorOf(await ask('SELEC 1')).message).toContain('syntax error')
   })
 })

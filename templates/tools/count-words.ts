@@ -12,7 +12,7 @@ export const countWords = tool({
   output: {
     words: z.int(),
   },
-  // "pure": it changes nothing and reads nothing. One that changes something is a "write".
+  // "pure": the tool changes nothing and reads nothing. A tool that changes something is a "write".
   policy: { safetyTier: 'pure' },
   run({ text }) {
     return { words: text.split(/\s+/).filter((word) => word !== '').length }

@@ -145,7 +145,7 @@ describe('the page of a tool', () => {
     await result(page).getByText('This tool is suspended').first().waitFor()
     writeFileSync(join(collet.folder, 'down'), '')
     await page.reload()
-    await page.getByText(/github is down since /).waitFor()
+    await page.getByText(/github has been down since /).waitFor()
     await page.getByText('connect ECONNREFUSED').waitFor()
     await page.getByRole('link', { name: 'Open connections' }).first().click()
     await page.waitForURL('**/console/connections')

@@ -16,7 +16,7 @@ describe('docs/scale.md', () => {
     expect(page).toContain(
       `${MEASURED.callBytes} bytes a call in calls and its indexes, ${MEASURED.resultBytes} in the journal`,
     )
-    expect(page).toContain(`${MEASURED.carefulUs} µs a change`)
+    expect(page).toContain(`${MEASURED.serializedUs} µs a change`)
   })
 })
 

@@ -12,12 +12,12 @@ describe('Gmail.GetEmails', () => {
   const start = async (...answer: Parameters<typeof startLocalService>) => {
     service = await startLocalService(...answer)
     const [getEmails] = gmailTools({ baseUrl: `${service.url}/` })
-    if (getEmails === undefined) throw new Error('there is no tool')
-    return { getEmails, asked: service.asked }
+    if (getEmails === undefined) throw new Error('no tool')
+    return { getEmails, requests: service.requests }
   }
 
   it('searches, then reads the subject and snippet of each message', async () => {
-    const { getEmails, asked } = await start(({ path }, response) => {
+    const { getEmails, requests } = await start(({ path }, response) => {
       if (path === '/gmail/v1/users/me/messages') {
         return replyJson(response, 200, {
           messages: [{ id: 'm1', threadId: 't' }, { id: 'm2' }],
@@ -34,20 +34,20 @@ describe('Gmail.GetEmails', () => {
         { id: 'm2', subject: '', snippet: 'About m2' },
       ],
     })
-    expect(asked[0]?.query.get('q')).toBe('is:unread from:bob')
-    expect(asked[1]?.query.toString()).toBe('format=metadata&metadataHeaders=Subject')
-    for (const { method, headers } of asked) {
+    expect(requests[0]?.query.get('q')).toBe('is:unread from:bob')
+    expect(requests[1]?.query.toString()).toBe('format=metadata&metadataHeaders=Subject')
+    for (const { method, headers } of requests) {
       expect(method).toBe('GET')
       expect(headers.authorization).toBe('Bearer ya29.tok')
     }
   })
 
   it('gives an empty list for an empty mailbox, and sends no empty query', async () => {
-    const { getEmails, asked } = await start((_, response) =>
+    const { getEmails, requests } = await start((_, response) =>
       replyJson(response, 200, { resultSizeEstimate: 0 }),
     )
     expect(await getEmails.run({}, CONTEXT)).toEqual({ emails: [] })
-    expect(asked[0]?.query.has('q')).toBe(false)
+    expect(requests[0]?.query.has('q')).toBe(false)
   })
 
   it('T-17: a token that Google refuses is a failure without retry, and its text stays with developers', async () => {
@@ -68,21 +68,21 @@ describe('Gmail.GetEmails', () => {
   })
 
   it('does not follow a redirect with the token', async () => {
-    const { getEmails, asked } = await start((_, response) => {
+    const { getEmails, requests } = await start((_, response) => {
       response.writeHead(302, { location: '/elsewhere' }).end()
     })
     expect(await failureOf(getEmails.run({}, CONTEXT))).toMatchObject({ canRetry: false })
-    expect(asked).toHaveLength(1)
+    expect(requests).toHaveLength(1)
   })
 
-  it('a refusal to reach out is said as it is', async () => {
+  it('passes on the error of a denied request unchanged', async () => {
     const { getEmails } = await start((_, response) => response.end())
     const denied = Object.assign(new ToolError('Not reached.'), { code: 'egress_denied' })
     const context = { ...CONTEXT, fetch: () => Promise.reject(denied) }
     expect(await failureOf(getEmails.run({}, context))).toBe(denied)
   })
 
-  it('says so when the answer has an unknown form', async () => {
+  it('fails if the answer has an unexpected form', async () => {
     const { getEmails } = await start((_, response) => replyJson(response, 200, { messages: 'none' }))
     expect(await failureOf(getEmails.run({}, CONTEXT))).toMatchObject({ canRetry: false })
   })

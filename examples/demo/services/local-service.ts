@@ -5,7 +5,7 @@ import { Secret, type ToolContext } from 'collet'
  * A stand-in for an external API on this machine, for the tests of the demo. It records the requests that it gets.
  */
 
-export interface Asked {
+export interface ReceivedRequest {
   readonly method: string
   readonly path: string
   readonly query: URLSearchParams
@@ -15,35 +15,35 @@ export interface Asked {
 
 export interface LocalService {
   readonly url: string
-  readonly asked: Asked[]
+  readonly requests: ReceivedRequest[]
   close(): Promise<void>
 }
 
-/** Starts the service; `requests` contains what it was asked. */
+/** Starts the service; `requests` contains the requests that it received. */
 export async function startLocalService(
-  answer: (asked: Asked, response: ServerResponse) => void,
+  answer: (request: ReceivedRequest, response: ServerResponse) => void,
 ): Promise<LocalService> {
-  const asked: Asked[] = []
+  const requests: ReceivedRequest[] = []
   const server = createServer(async (request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://local')
     let body = ''
     for await (const chunk of request) body += chunk
-    const seen = {
+    const received = {
       method: request.method ?? '',
       path: pathname,
       query: searchParams,
       headers: request.headers,
       body,
     }
-    asked.push(seen)
-    answer(seen, response)
+    requests.push(received)
+    answer(received, response)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const address = server.address()
   const port = typeof address === 'object' && address !== null ? address.port : 0
   return {
     url: `http://127.0.0.1:${port}`,
-    asked,
+    requests,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve())

@@ -69,7 +69,7 @@ process.on('message', ({ id, question }: { id: number; question: NotebookQuestio
   process.send?.({ id, answer: answer(question) })
 })
 
-// A killed server ends no child process, and an endless statement blocks this thread, so a worker watches the parent.
+// Child processes outlive a killed server, and an endless statement blocks this thread, so a worker watches the parent.
 new Worker(
   `const parent = process.ppid
    setInterval(() => process.ppid === parent || process.kill(process.pid, 'SIGKILL'), 1_000)`,

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import type { NotebookAnswer, NotebookQuestion } from './notebook-process.ts'
 
 /**
- * A notebook: a database in its own process, so that an endless statement can be stopped by ending the process. It
- * costs only its own session. The tool in `tools/notebook.ts` opens one for each session.
+ * A notebook: a database in its own process, so that an endless statement can be stopped by ending the process. That
+ * ends only its own session. The tool in `tools/notebook.ts` opens one for each session.
  */
 
 export class Notebook {

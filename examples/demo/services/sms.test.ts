@@ -19,16 +19,18 @@ describe('SMS.Send', () => {
     return service
   }
 
-  it('posts the form Twilio documents and gives its status', async () => {
-    const { url, asked } = await start((_, response) =>
+  it('posts the form that Twilio documents, and returns its status', async () => {
+    const { url, requests } = await start((_, response) =>
       replyJson(response, 201, { sid: 'SM1', status: 'queued' }),
     )
     expect(await send({ baseUrl: url })).toEqual({ status: 'queued' })
-    expect(asked).toHaveLength(1)
-    expect(asked[0]).toMatchObject({ method: 'POST', path: '/2010-04-01/Accounts/AC123/Messages.json' })
-    expect(asked[0]?.headers['content-type']).toContain('application/x-www-form-urlencoded')
-    expect(asked[0]?.headers.authorization).toBe(`Basic ${Buffer.from('AC123:tw-s3cret').toString('base64')}`)
-    expect(Object.fromEntries(new URLSearchParams(asked[0]?.body))).toEqual({
+    expect(requests).toHaveLength(1)
+    expect(requests[0]).toMatchObject({ method: 'POST', path: '/2010-04-01/Accounts/AC123/Messages.json' })
+    expect(requests[0]?.headers['content-type']).toContain('application/x-www-form-urlencoded')
+    expect(requests[0]?.headers.authorization).toBe(
+      `Basic ${Buffer.from('AC123:tw-s3cret').toString('base64')}`,
+    )
+    expect(Object.fromEntries(new URLSearchParams(requests[0]?.body))).toEqual({
       To: '+5556051234567',
       From: '+15550001111',
       Body: 'Hello & goodbye',
@@ -39,21 +41,21 @@ describe('SMS.Send', () => {
     ['SK9:secret', 'SK9:secret'],
     ['token-alone', 'AC777:token-alone'],
   ])('takes the secret %s with a configured account', async (secret, sent) => {
-    const { url, asked } = await start((_, response) => replyJson(response, 201, { status: 'queued' }))
+    const { url, requests } = await start((_, response) => replyJson(response, 201, { status: 'queued' }))
     await send({ baseUrl: url, accountSid: 'AC777' }, contextWith({ TWILIO_API_KEY: secret }))
-    expect(asked[0]?.path).toBe('/2010-04-01/Accounts/AC777/Messages.json')
-    expect(asked[0]?.headers.authorization).toBe(`Basic ${Buffer.from(sent).toString('base64')}`)
+    expect(requests[0]?.path).toBe('/2010-04-01/Accounts/AC777/Messages.json')
+    expect(requests[0]?.headers.authorization).toBe(`Basic ${Buffer.from(sent).toString('base64')}`)
   })
 
   it.each<[string, SmsOptions, string]>([
     ['tw-s3cret', {}, 'The Twilio credential is incomplete.'],
     ['AC1:tw-s3cret', { from: undefined }, 'Sending SMS is not set up on this server.'],
-  ])('says what is missing and sends nothing: %s', async (secret, options, message) => {
-    const { url, asked } = await start((_, response) => replyJson(response, 201, { status: 'queued' }))
+  ])('reports what is missing and sends nothing: %s', async (secret, options, message) => {
+    const { url, requests } = await start((_, response) => replyJson(response, 201, { status: 'queued' }))
     const error = await failureOf(send({ baseUrl: url, ...options }, contextWith({ TWILIO_API_KEY: secret })))
     expect(error.message).toBe(message)
     expect(error.developerMessage).not.toContain('tw-s3cret')
-    expect(asked).toHaveLength(0)
+    expect(requests).toHaveLength(0)
   })
 
   it.each<[number, boolean]>([
@@ -103,7 +105,7 @@ describe('SMS.Send', () => {
     expect((await failureOf(send({ baseUrl: page.url }))).canRetry).toBe(false)
   })
 
-  it('leaves a timeout or cancel to the server that asked for it', async () => {
+  it('leaves a timeout or cancel to the server that requests for it', async () => {
     const controller = new AbortController()
     const { url } = await start(() => controller.abort(new Error('time is up')))
     const context = contextWith({ TWILIO_API_KEY: 'AC1:x' }, controller.signal)

@@ -6,7 +6,7 @@ const TOPICS = new Map([
   ['approvals', '# Approvals\n\nA person can be asked before a call runs.'],
 ])
 
-/** Clients of MCP show it in a menu. */
+/** MCP clients show it in a menu. */
 export const explain = prompt({
   id: 'Guide.Explain@1.0.0',
   title: 'Explain a topic',
@@ -24,7 +24,7 @@ export const explain = prompt({
   ],
 })
 
-/** Clients of MCP can add a topic to a conversation. */
+/** MCP clients can add a topic to a conversation. */
 export const topic = resource({
   id: 'Guide.Topic@1.0.0',
   uriTemplate: 'guide://{topic}',
