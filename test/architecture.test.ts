@@ -261,7 +261,7 @@ describe('the structure', () => {
       'src/a has 21 source files; the maximum is 20',
       'src/b/long.ts has 501 lines; split it into two concepts',
       'src/b/small.ts has 59 lines and one importer: make it a private part of src/b/long.ts',
-      'src/b/bare.ts opens without a comment on what it owns',
+      'src/b/bare.ts has no opening comment about what it owns',
     ])
   })
 
@@ -294,7 +294,7 @@ describe('the structure', () => {
     const text = '[a](no.md) [b](README.md#no) `kernel/no.ts` [c](README.md)'
     expect(findProblems([...readPages(), { path: 'NEW.md', text }])).toEqual([
       'NEW.md links to no.md, which does not exist',
-      'NEW.md links to README.md#no, a heading that is not there',
+      'NEW.md links to README.md#no, a heading that does not exist',
       'NEW.md names kernel/no.ts, which does not exist',
     ])
   })
