@@ -52,6 +52,7 @@ export type {
   GatewayRunOptions,
   GatewaySessionOptions,
   ServeOptions,
+  TypedGateway,
 } from '#server/create-gateway'
 export { createGateway, serve } from '#server/create-gateway'
 export type {

@@ -35,7 +35,9 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   { zone: 'stages', files: /^src\/stages\//, may: ['base', 'kernel'] },
   // Parts of recorded results: shortened for models, read by path.
   { zone: 'results', files: /^src\/results\//, may: ['base', 'kernel'] },
-  { zone: 'search', files: /^src\/search\//, may: ['base', 'kernel'] },
+  // JSON Schema as TypeScript: files for programs, signatures for models.
+  { zone: 'typescript', files: /^src\/typescript\//, may: ['base', 'schema'] },
+  { zone: 'search', files: /^src\/search\//, may: ['base', 'kernel', 'typescript'] },
   {
     zone: 'http-exchange',
     files: /^src\/protocols\/(http-exchange|html-page|frame-queue|prepared|trace-context)\.ts$/,
@@ -96,7 +98,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
     files: /^src\/cli\//,
     may: [
       ...['base', 'kernel', 'schema', 'stages', 'source-kit', 'store', 'config', 'client', 'server', 'codec'],
-      ...['admin-api', 'search'],
+      ...['admin-api', 'search', 'typescript'],
     ],
   },
   { zone: 'testing', files: /^src\/testing\//, may: ['base', 'kernel', 'stages', 'store'] },

@@ -64,7 +64,10 @@ export interface Services {
   /** Copies the database to a new file; the store may be in use. */
   backUp(access: StoreAccess, file: string): Promise<void>
   verifyJournal(access: StoreAccess, kept: readonly JournalHead[]): Promise<JournalVerification>
-  connect(url: string, options: ClientOptions): Promise<Pick<ColletClient, 'list' | 'get' | 'tryCall'>>
+  connect(
+    url: string,
+    options: ClientOptions,
+  ): Promise<Pick<ColletClient, 'list' | 'search' | 'get' | 'tryCall'>>
   /** Returns a function that builds the checkout; `undefined` if its build is current. */
   packageBuild(root: string): Promise<(() => Promise<void>) | undefined>
   readonly fetch: typeof fetch

@@ -169,9 +169,9 @@ async function post(path: CallPath, run: CallRun): Promise<HttpAnswer> {
   }))
 }
 
-export interface CallResult {
+export interface CallResult<Value = JsonValue> {
   /** `null` for tools without output. */
-  readonly value: JsonValue
+  readonly value: Value
   readonly callId: string
   /** The run that records the call; only Collet servers send it. */
   readonly runId?: string

@@ -1,4 +1,4 @@
-import type { JsonObject } from '#kernel/base/json'
+import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { RemoteTool } from '#protocols/otc/codec-client'
 import { type CallOptions, type CallResult, type CallSession, runCall } from './call.ts'
 import { CallFailure } from './failure.ts'
@@ -32,8 +32,8 @@ export interface Health {
   readonly status?: number
 }
 
-export type TriedCall =
-  | ({ readonly ok: true } & CallResult)
+export type TriedCall<Value = JsonValue> =
+  | ({ readonly ok: true } & CallResult<Value>)
   | { readonly ok: false; readonly error: CallFailure }
 
 /** One server, in whichever protocol and dialect it speaks. Create it with `connect`. */

@@ -1,6 +1,7 @@
 import { ColletClient } from './client.ts'
 import * as opentool from './opentool.ts'
 import { type ClientOptions, readOptions } from './options.ts'
+import type { TypedClient } from './typed.ts'
 
 /**
  * The public entry point `collet/client`: a browser-safe client of tool servers. Invariant: nothing it imports needs
@@ -36,11 +37,15 @@ export type {
   SessionOptions,
   ToolSession,
 } from './server-resources.ts'
+export type { ToolInput, ToolName, ToolOutput, TypedClient } from './typed.ts'
 
 /**
  * Creates a client for the server at `url`. Sends nothing yet; throws `CallFailure` of class `config` on bad options.
  */
-export function connect(url: string | URL, options: ClientOptions = {}): ColletClient {
+export function connect(url: string | URL, options?: ClientOptions): ColletClient
+/** A client that knows its tools: `Tools` is the interface of `collet types`, or the type of tools written as code. */
+export function connect<Tools extends object>(url: string | URL, options?: ClientOptions): TypedClient<Tools>
+export function connect(url: string | URL, options: ClientOptions = {}): object {
   return new ColletClient(readOptions(url, options))
 }
 

@@ -34,6 +34,8 @@ export interface Listing {
   /** The header in which the key was accepted, if it is not the default header. */
   readonly keyHeader?: ApiKeyHeader
   readonly listedAtMs: number
+  /** Finds a tool by any of its names. */
+  readonly find: (requested: string) => RemoteTool | undefined
 }
 
 /** An older list is read again before a tool counts as unknown. */
@@ -96,9 +98,9 @@ export class ToolDirectory {
   /** Finds a tool by any of its names; on the wire it has its full id (OTC/C-15). */
   async find(id: string, signal?: AbortSignal): Promise<RemoteTool | undefined> {
     const listing = await this.current(signal)
-    const found = findTool(listing.tools, id)
+    const found = listing.find(id)
     if (found !== undefined || this.#settings.now() - listing.listedAtMs < FRESH_MS) return found
-    return findTool((await this.refresh(signal)).tools, id)
+    return (await this.refresh(signal)).find(id)
   }
 
   async #load(): Promise<Listing> {
@@ -122,7 +124,7 @@ export class ToolDirectory {
       throw new CallFailure('transport', message, { status })
     }
     const wire = dialect === undefined ? detectWire(body, headers.get(VERSION_HEADER)) : PINNED_WIRES[dialect]
-    return { tools, wire, ...defined({ keyHeader }), listedAtMs: now() }
+    return { tools, wire, ...defined({ keyHeader }), listedAtMs: now(), find: indexTools(tools) }
   }
 
   /** Servers with other dialects read API keys from other headers, so a 401 is retried with those headers (OTC/C-25). */
@@ -160,21 +162,38 @@ function refusedList({ status, body }: HttpAnswer): CallFailure {
   return new CallFailure(refusal.class, message, { ...refusal, status })
 }
 
-/** Finds a tool by any of its names (docs/names.md): first ids, then names for models, then catalog ids. */
-export function findTool(tools: readonly RemoteTool[], requested: string): RemoteTool | undefined {
-  const exact = tools.find((tool) => tool.id === requested)
-  if (exact !== undefined) return exact
-  const { base, version } = parseToolName(requested) ?? { base: requested, version: LATEST }
-  const named = [
-    tools.filter(({ id }) => baseOf(id) === base),
-    tools.filter(({ name }) => name === base),
-    tools.filter(({ facts }) => facts?.catalogId === base),
-  ].find(({ length }) => length > 0)
-  const [first] = named ?? []
-  // If two tools share the name, the server decides.
-  if (named === undefined || first === undefined || named.some(({ id }) => baseOf(id) !== baseOf(first.id))) {
-    return undefined
+/** Finds tools by any of their names (docs/names.md): first ids, then names for models, then catalog ids. */
+export function indexTools(tools: readonly RemoteTool[]): (requested: string) => RemoteTool | undefined {
+  const byId = new Map(tools.toReversed().map((tool) => [tool.id, tool]))
+  const byName = [
+    Map.groupBy(tools, ({ id }) => baseOf(id)),
+    Map.groupBy(tools, ({ name }) => name),
+    Map.groupBy(tools, ({ facts }) => facts?.catalogId),
+  ]
+  return (requested) => {
+    const exact = byId.get(requested)
+    if (exact !== undefined) return exact
+    const { base, version } = parseToolName(requested) ?? { base: requested, version: LATEST }
+    const named = byName.map((tools) => tools.get(base)).find((found) => found !== undefined)
+    return named === undefined ? undefined : chooseVersion(named, version)
   }
+}
+
+/** Every name that `requested` of `indexTools` may take for a tool; another tool may have the same name. */
+export function spellings({ id, name, facts }: RemoteTool): readonly string[] {
+  const base = baseOf(id)
+  if (base === id) return [...new Set([id, name])]
+  const version = versionOf({ id })
+  const bases = [base, name, ...(facts === undefined ? [] : [facts.catalogId])]
+  const major = /^([0-9]+)\.0\.0$/.exec(version)?.[1]
+  const versions = [version, ...(major === undefined ? [] : [major])]
+  return [...new Set([...bases, ...bases.flatMap((each) => versions.map((at) => `${each}@${at}`))])]
+}
+
+/** If the tools are not versions of one tool, the server decides. */
+function chooseVersion(named: readonly RemoteTool[], version: string): RemoteTool | undefined {
+  const [first] = named
+  if (first === undefined || named.some(({ id }) => baseOf(id) !== baseOf(first.id))) return undefined
   if (version !== LATEST) return named.find((tool) => plainVersion(versionOf(tool)) === version)
   if (baseOf(first.id) === first.id) return first
   return named.reduce((newest, tool) =>
@@ -188,6 +207,6 @@ function baseOf(id: string): string {
   return at > 0 && isToolVersion(id.slice(at + 1)) ? id.slice(0, at) : id
 }
 
-function versionOf({ id }: RemoteTool): string {
+function versionOf({ id }: Pick<RemoteTool, 'id'>): string {
   return id.slice(id.lastIndexOf('@') + 1)
 }

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import type { ToolInput, ToolName, ToolOutput } from '#client/typed'
 import type { ColletConfig, ToolEntry } from '#config/config'
 import { readEnvironment } from '#config/environment'
 import { ConfigError, parseConfig } from '#config/load'
@@ -53,7 +54,7 @@ export interface ServeOptions extends GatewayOptions {
 }
 
 /** The outcome of a call with its parsed value; `valueJson` has the stored bytes. */
-export type GatewayOutcome = (Success & { readonly value: JsonValue }) | Failure
+export type GatewayOutcome<Value = JsonValue> = (Success & { readonly value: Value }) | Failure
 
 /** Durable calls from the same process, without a server. */
 export interface Gateway {
@@ -73,6 +74,20 @@ export interface Gateway {
   close(): Promise<void>
 }
 
+/** A gateway whose calls have the types of the tools that are written in its config. Other tools take and return JSON. */
+export interface TypedGateway<Tools> extends Gateway {
+  call<Name extends ToolName<Tools>>(
+    tool: Name,
+    input: ToolInput<Tools, Name>,
+    options?: GatewayCallOptions,
+  ): Promise<GatewayOutcome<ToolOutput<Tools, Name>>>
+  call<Name extends string>(
+    tool: Exclude<Name, ToolName<Tools>>,
+    input: JsonValue,
+    options?: GatewayCallOptions,
+  ): Promise<GatewayOutcome>
+}
+
 export interface GatewaySessionOptions extends SessionRequest {
   readonly principal?: Principal
 }
@@ -89,10 +104,11 @@ export interface GatewayRunOptions {
 const GRACE_MS = 10_000
 
 /** Calls tools with the same records, keys and journal as the server, from this process. */
-export async function createGateway<const Tools extends readonly ToolEntry[], Names extends string>(
+export function createGateway<const Tools extends readonly ToolEntry[], Names extends string>(
   config: ColletConfig<Tools, Names>,
-  options: GatewayOptions = {},
-): Promise<Gateway> {
+  options?: GatewayOptions,
+): Promise<TypedGateway<Tools>>
+export async function createGateway(config: ColletConfig, options: GatewayOptions = {}): Promise<Gateway> {
   // These modules are loaded on use, so that a file that only defines tools is quick to import.
   const [settings, { openServices }, { createLog }, { gatewayApprovals }] = await Promise.all([
     settingsOf(config, options),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Services } from '#cli/io'
 import { CallFailure, type FailureClass, type RemoteTool, type RequirementResolvers } from '#client/index'
-import { findTool } from '#client/tool-directory'
+import { indexTools } from '#client/tool-directory'
 import { readEnvironment } from '#config/environment'
 import type { JsonObject } from '#kernel/base/json'
 import { chunks, FakeIo } from './fake-io.ts'
@@ -34,7 +34,8 @@ function clientOf(answer: Partial<Client>, seen: Seen = {}): Partial<Services> {
       Object.assign(seen, { url, apiKey, requirements })
       return {
         list: async () => [LISTED],
-        get: async (name) => findTool([LISTED], name),
+        search: async () => ({ found: [LISTED], families: [] }),
+        get: async (name) => indexTools([LISTED])(name),
         tryCall: async (tool, input, options) => {
           Object.assign(seen, { tool, input, callId: options?.callId, userId: options?.userId })
           return { ok: true, value: { sum: 3 }, callId: 'made-here', toolId: 'T.A@1.0.0', retries: 0 }

@@ -84,9 +84,11 @@ export interface WorkflowDefinition<
 }
 
 /** Defines a tool that is made of other tools. Like every tool, it is checked when the server loads it. */
-export function workflow<const I extends SchemaLike, const O extends SchemaLike | null>(
-  definition: WorkflowDefinition<I, O>,
-): WorkflowDefinition<I, O> & DefinedTool {
+export function workflow<
+  const I extends SchemaLike,
+  const O extends SchemaLike | null,
+  const Id extends string = string,
+>(definition: WorkflowDefinition<I, O> & { readonly id: Id }): WorkflowDefinition<I, O> & DefinedTool<Id> {
   return markTool({ ...definition, [WORKFLOW]: true as const })
 }
 
