@@ -158,7 +158,7 @@ class SchemaReader {
       if (!isJsonObject(target)) return [this.read(target, outside)]
       const deeper = { ...outside, depth: place.depth + 1 }
       if (deeper.depth > MAX_DEPTH) return [this.#widen(place, `more than ${MAX_DEPTH} levels`)]
-      return [this.#target(target, deeper, reference.split('/').at(-1))]
+      return [this.#target(target, deeper, reference.split(/[#/]/).at(-1) || undefined)]
     })
   }
 

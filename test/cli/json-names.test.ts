@@ -148,6 +148,8 @@ const ROWS: readonly Row[] = [
   { command: 'tools', words: [...AT] },
   { command: 'tools show', words: ['Crm.Find', ...AT] },
   { command: 'toolsets', words: [...AT] },
+  { command: 'types', words: [...AT] },
+  { command: 'types', words: ['-o', 'tools.d.ts', ...AT] },
   { command: 'pins list', words: ['--all'], keep: ['tool', 'pinned'] },
   { command: 'pins diff', words: ['$pinned'] },
   { command: 'pins accept', words: ['--all', '--source', 'Shop'] },

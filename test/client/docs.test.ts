@@ -89,8 +89,11 @@ describe('docs/client.md', () => {
         const printed: string[] = []
         vi.spyOn(console, 'log').mockImplementation((...said) => void printed.push(format(...said)))
         const file = join(folder, 'example.ts')
-        const entry = pathToFileURL(join(process.cwd(), 'src/client/index.ts')).href
-        await writeFile(file, source.replace('collet/client', entry).replaceAll(DOCUMENTED_URL, server.url))
+        const entry = (path: string) => `'${pathToFileURL(join(process.cwd(), 'src', path)).href}'`
+        const runnable = source
+          .replace("'collet/client'", entry('client/index.ts'))
+          .replace("'collet'", entry('index.ts'))
+        await writeFile(file, runnable.replaceAll(DOCUMENTED_URL, server.url))
         await import(pathToFileURL(file).href)
         expect(printed).toEqual([...source.matchAll(PRINTS)].map((match) => match[1]))
       } finally {

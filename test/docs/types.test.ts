@@ -13,7 +13,12 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { REAL_SERVICES } from '#cli/io'
+import { requireTools } from '#kernel/tool/prepare-tools'
+import { startServer } from '#server/start-server'
+import * as calculator from '../../examples/demo/tools/calculator.ts'
 import { FakeIo } from '../cli/fake-io.ts'
+import { testSettings } from '../test-settings.ts'
 import { readBlocks } from './markdown-blocks.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -66,6 +71,20 @@ async function makeProject(folder: string): Promise<void> {
   const build = [join(ROOT, 'scripts/build.mjs'), join(installed, 'dist'), '--declarations-only']
   expect(spawnSync(process.execPath, build, { encoding: 'utf8' })).toMatchObject({ stdout: '', status: 0 })
   for (const { file, text } of BLOCKS) writeFileSync(join(folder, file), fileOf(text))
+  await writeTools(folder)
+}
+
+/** The file that `docs/client.md` imports, from a server with the tool that it calls. */
+async function writeTools(folder: string): Promise<void> {
+  const settings = testSettings({ tools: requireTools(Object.values(calculator)) })
+  const server = await startServer(settings, { graceMs: 0 })
+  try {
+    const io = new FakeIo(REAL_SERVICES, { workingFolder: folder })
+    expect(await io.run('types', server.url, '-o', 'tools.d.ts')).toBe(0)
+  } finally {
+    await server.close()
+    rmSync(settings.dataFolder, { recursive: true })
+  }
 }
 
 function compile(...options: readonly string[]): string {

@@ -17,7 +17,7 @@ const HOSTILE = [
   '@ts-expect-error',
   '@ts-ignore\n@ts-nocheck',
   '/// <reference path="x" />',
-  '`${x}` " \' \\',
+  '`$' + `{x}\` " ' \\`,
   '\u2028\u2029\u202e\u0000\u200b',
   '\ud800',
   '*',

@@ -20,17 +20,17 @@ export function candidates(schema: JsonValue, random: () => number, count: numbe
       ...lists(each.allOf),
       ...[each.anyOf, each.oneOf].flatMap((list) => (Array.isArray(list) ? [pick<JsonValue>(list)] : [])),
     ]
-    const base = { ...each, type: each.type ?? (branches.length === 0 ? shapeOf(each) : undefined) }
-    const own = base.type === undefined && !('properties' in each) ? undefined : plainValue(base, depth)
-    return (
-      branches.reduce<JsonValue | undefined>((sum, branch) => {
-        const extended =
-          isJsonObject(branch) && branch.type === undefined ? { ...branch, type: base.type } : branch
-        const value = anyValue(JSON.parse(JSON.stringify(extended ?? true)), depth + 1)
-        if (isJsonObject(sum) && isJsonObject(value)) return Object.assign({}, sum, value)
-        return sum === undefined || isJsonObject(sum) ? value : sum
-      }, own) ?? null
-    )
+    const type = each.type ?? (branches.length === 0 ? shapeOf(each) : undefined)
+    const typed = type === undefined ? {} : { type }
+    let value =
+      type === undefined && !('properties' in each) ? undefined : plainValue({ ...each, ...typed }, depth)
+    for (const branch of branches) {
+      const isUntyped = isJsonObject(branch) && branch.type === undefined
+      const found = anyValue(isUntyped ? { ...branch, ...typed } : branch, depth + 1)
+      if (isJsonObject(value) && isJsonObject(found)) value = { ...value, ...found }
+      else if (value === undefined || isJsonObject(value)) value = found
+    }
+    return value ?? null
   }
 
   function plainValue(each: JsonObject, depth: number): JsonValue {
