@@ -44,7 +44,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, LoadModule>>>> = {
     toolsets: () => import('#cli/commands/tools'),
     sources: () => import('#cli/commands/sources'),
     pins: () => import('#cli/commands/pins'),
-    types: () => import('#cli/commands/tool-types'),
+    types: () => import('#cli/commands/tools'),
   },
   Calls: {
     call: () => import('#cli/commands/call'),

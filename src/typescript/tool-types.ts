@@ -19,7 +19,7 @@ import { type Definition, type TypeNode, TypeTable } from './type-table.ts'
  */
 
 /** A tool as it is described to a caller. */
-export interface DescribedTool {
+interface DescribedTool {
   readonly id: string
   readonly description: string
   readonly input: JsonObject

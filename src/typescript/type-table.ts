@@ -53,7 +53,7 @@ export type TypeNode =
 
 type Parts<Node> = Node extends TypeNode ? Omit<Node, 'id'> : never
 
-export const MAX_OPTIONS = 500
+const MAX_OPTIONS = 500
 /** Intersections up to this size are multiplied out; larger ones are left to the compiler. */
 const MAX_PRODUCT = 64
 

@@ -3,16 +3,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
-import type { JsonObject } from '#kernel/base/json'
 import { Secret } from '#kernel/base/secret'
 import { type RunningServer, startServer } from '#server/start-server'
 import { sampleTool } from '../contracts/samples.ts'
 import { testSettings } from '../test-settings.ts'
 import { FakeIo } from './fake-io.ts'
 
-const INPUT: JsonObject = { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] }
 const KEY = 'a-key-of-32-random-bytes-or-more'
-const crm = (version: string) => sampleTool(`Crm.Find@${version}`, () => 'found', { input: INPUT })
+const crm = (version: string) => sampleTool(`Crm.Find@${version}`, () => 'found')
 const settings = testSettings({
   tools: [crm('1.0.0'), crm('2.1.0'), sampleTool('Mail.Send@1.0.0', () => 'sent')],
   toolsets: new Map([['mail', { include: ['Mail.*'], exclude: [] }]]),

@@ -6,6 +6,7 @@ import { renderTable } from '#cli/output'
 import { hasStore, isStoreAlone, loadProject } from '#cli/store-access'
 import { TOOL_OPTIONS, ToolReader } from '#cli/tools/read-tools'
 import { toolLines } from '#cli/tools/tool-lines'
+import { types } from '#cli/tools/write-types'
 import { ConfigError } from '#config/load'
 import { cleanText } from '#kernel/base/json'
 import { didYouMean } from '#kernel/base/nearest-name'
@@ -25,7 +26,7 @@ import { findKnownTools } from '#server/known-tools'
 import type { Store } from '#store/collet-store'
 
 /**
- * `collet tools`, `tools show` and `toolsets`: lists and searches the tools of a running server, or of the config and
+ * `collet tools`, `tools show`, `toolsets`, and `types` of `tools/write-types.ts`: lists and searches the tools of a running server, or of the config and
  * the store. The console uses the same search (`SearchableTools`). Invariant: a filter value that does not exist is an
  * error with a suggestion, not an empty list.
  */
@@ -318,4 +319,4 @@ function listed(names: readonly string[]): string {
   return [...names.slice(0, MAX_NAMED), ...(more > 0 ? [`and ${more} more`] : [])].join(', ')
 }
 
-export const COMMANDS = [tools, show, toolsets]
+export const COMMANDS = [tools, show, toolsets, types]

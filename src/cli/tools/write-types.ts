@@ -38,7 +38,7 @@ const TYPES_OPTIONS = {
 
 type TypesOption = keyof typeof TYPES_OPTIONS
 
-const types = defineCommand<TypesOption>({
+export const types = defineCommand<TypesOption>({
   name: 'types',
   summary: "Writes the TypeScript types of a server's tools, for the typed client of collet/client.",
   details: [
@@ -211,5 +211,3 @@ function failureOf(failure: CallFailure, { url, from }: ServerAddress): CommandF
 function noTools({ url }: ServerAddress): string {
   return `${url} lists no tools for this caller.\n  collet tools --url ${url} shows what the server has. If a key is needed to see them, pass it with --key.`
 }
-
-export const COMMANDS = [types]
