@@ -104,7 +104,7 @@ export const VERIFY_JOURNAL = operation({
 export const READ_AUDIT = operation({
   route: 'GET /admin/audit',
   scope: 'audit:read',
-  summary: 'Who was refused what, oldest first.',
+  summary: 'Refused requests, oldest first.',
   description:
     'With the scope `admin:keys`, rows have `principal_id` for principals that have a key or called recently.',
   query: () =>

@@ -46,7 +46,7 @@ const keysCreate = defineCommand({
   name: 'keys create',
   summary: 'Creates a principal with its first API key, and shows the key once.',
   details: [
-    'It creates the database if there is none, so that a server can have its keys before its first start.',
+    'It creates the database file, or on PostgreSQL the tables, if there are none, so that a server can have its keys before its first start.',
     'Once there is a key, every caller of the server needs a credential. A principal cannot be created twice, not even after it was ended.',
     '--from creates many at once from a JSON list of objects with principal and, if wanted, tenant, scopes, roles, tools, toolsets, label and expires_at. Options apply to entries that do not set the same member. Each line has tenant, principal and key; with --json it is an object.',
     'Without --tool and --toolset the key sees every tool that its scopes and roles allow; with them, only the named ones among these.',

@@ -22,7 +22,7 @@ interface AuditRoutesOptions {
   configured(): readonly KeyOwner[]
 }
 
-/** `GET /admin/audit?after=&limit=&principal=&since=`: who was refused what, oldest first. */
+/** `GET /admin/audit?after=&limit=&principal=&since=`: refused requests, oldest first. */
 export function createAuditRoutes(
   access: OperatorAccess,
   { store, configured }: AuditRoutesOptions,

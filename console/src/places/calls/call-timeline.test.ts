@@ -41,7 +41,7 @@ function replaysIn(...steps: readonly StepCall[]): readonly (readonly [unknown, 
   )
 }
 
-it('the time until a person settled a call is not called its run time', () => {
+it('the time until a person settled a call is not shown as its run time', () => {
   const event = { type: 'call.settled', at: 129_000 }
   const settled = { writer: 'w', group: 2, link: '', at: at(129_000), events: [event] }
   const call = { ...WORKFLOW, ran_ms: null, took_ms: 129_000, journal: [settled] }
@@ -49,18 +49,18 @@ it('the time until a person settled a call is not called its run time', () => {
   expect(timesOf({ ...call, journal: [] })).toBe('2 m 9 s')
 })
 
-it('the run time of a call leaves out what it waited for people', () => {
+it('the run time of a call does not include the wait for people', () => {
   expect(runTimeText({ ran_ms: 0 })).toBe('<1 ms')
   expect(runTimeText({ ran_ms: null })).toBe('—')
 })
 
 describe('the timeline of a workflow', () => {
-  it('says which steps were replayed when it went on, as the step that it waited for ran', () => {
+  it('shows the steps that were replayed when the workflow continued', () => {
     const after = { ...STEP, record: 's3', created_at: at(51), finished_at: at(52) }
     expect(replaysIn(STEP, WAITED, after)).toEqual([['1 step replayed', 46]])
   })
 
-  it('says nothing of replays where no step waited, or the one that did has not run', () => {
+  it('shows no replays if no step waited, or the waiting step has not run', () => {
     expect(replaysIn(STEP, { ...STEP, record: 's4' })).toEqual([])
     expect(replaysIn(STEP, { ...WAITED, timeline: WAITED.timeline.slice(0, 2), finished_at: null })).toEqual(
       [],
@@ -68,7 +68,7 @@ describe('the timeline of a workflow', () => {
     expect(replaysIn(WAITED)).toEqual([])
   })
 
-  it('names steps as the workflow does, and not those that have the name of their tool', () => {
+  it('shows the workflow’s name of a step, unless it is the name of the tool', () => {
     const named = (id: string) => stepNameOf({ tool: 'Shop.Look@1.0.0', call_id: id }, { call_id: 'order 7' })
     expect(named('order 7/Shop.Look')).toBe(undefined)
     expect(named('order 7/Shop.Look#2')).toBe('#2')

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { commandFor } from './catalog-query.ts'
 
-it('the command under the list says what is set, and a shell takes every word as it is', () => {
+it('the command below the list contains the search and filters, quoted for a shell', () => {
   expect(commandFor('', {}, undefined)).toBe('collet tools')
   expect(commandFor(' send  mail ', { tier: ['write', 'exec'], source: ['Gmail'] }, 'calls')).toBe(
     'collet tools --source Gmail --tier write,exec --sort calls send mail',

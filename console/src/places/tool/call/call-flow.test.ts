@@ -36,7 +36,7 @@ const TOOL = { id: 'Bank.Pay@1.0.0', base: 'Bank.Pay', names: NAMES, source: nul
 const CALL: SentCall = { tool: { ...TOOL, policy: POLICY }, input: {}, userId: undefined }
 const DONE = { call_id: 'c1', success: true, value: 'done' }
 
-/** The state once there is nothing more to wait for. */
+/** The phase in which the flow ends. */
 async function endOf(go: (options: Parameters<typeof lookUp>[0]) => Promise<void>): Promise<CallPhase> {
   let phase: CallPhase = { at: 'idle' }
   const { signal } = new AbortController()
@@ -54,7 +54,7 @@ const askedAgain = () => endOf((options) => carryOut(CALL, options, true))
 const sentOnce = () => endOf((options) => carryOut(CALL, options, false))
 
 describe('a call from before the page was loaded', () => {
-  it('is said to be unknown only on the word of the server that the person has no such call', async () => {
+  it('is reported as unknown only if the server has no such call of the person', async () => {
     replies.look.push([404, { message: 'You have no call with this id.' }, 'call_not_found'])
     expect(await lookedUp()).toEqual({ at: 'unresolved', message: NO_RECORD })
     expect(NO_RECORD).toContain('no record of that call under your name')
@@ -72,11 +72,11 @@ describe('a call from before the page was loaded', () => {
     expect(sessionEnded.get()).toBe(reply[0] === 401)
   })
 
-  it('stays open when nobody answers', async () => {
+  it('stays open when the server does not answer', async () => {
     expect(await lookedUp()).toMatchObject({ at: 'lost', message: 'The server does not answer.' })
   })
 
-  it('is left to be gone on with while it waits for approval', async () => {
+  it('can be resumed while it waits for approval', async () => {
     replies.look.push([200, { state: 'parked', record: 'r1', created_at: '2026-01-02T03:04:05Z' }])
     expect(await lookedUp()).toEqual({
       ...{ at: 'resumable', callId: 'c1', record: 'r1', since: new Date('2026-01-02T03:04:05Z') },
@@ -91,10 +91,10 @@ describe('a call from before the page was loaded', () => {
   })
 })
 
-describe('a call that is asked about again', () => {
-  it('is not sent when it cannot be found out whether the server has it', async () => {
-    replies.look.push([503, { message: 'The store is away.' }])
-    expect(await askedAgain()).toMatchObject({ at: 'lost', message: 'The store is away.' })
+describe('a call that is retried', () => {
+  it('is not sent if it is unknown whether the server has it', async () => {
+    replies.look.push([503, { message: 'The store is unavailable.' }])
+    expect(await askedAgain()).toMatchObject({ at: 'lost', message: 'The store is unavailable.' })
     expect(sent).toEqual(['GET /calls/c1'])
   })
 
@@ -116,7 +116,7 @@ describe('a call that is asked about again', () => {
 })
 
 describe('a call that is sent', () => {
-  it('may have run when something between answers in place of the server', async () => {
+  it('may have run if a proxy answers in place of the server', async () => {
     replies.call.push([502, {}])
     expect(await sentOnce()).toMatchObject({ at: 'lost', message: 'The server answered 502.' })
   })
@@ -129,7 +129,7 @@ describe('a call that is sent', () => {
   it.each<{ readonly reply: Reply }>([
     { reply: [422, { message: 'The input does not fit.' }, 'input_invalid'] },
     { reply: [400, { missing_requirements: { secrets: [] } }, 'requirement_missing'] },
-  ])('is not asked about when it was refused with $reply.0: there is no record of it', async ({ reply }) => {
+  ])('is not looked up if it was refused with $reply.0, because it has no record', async ({ reply }) => {
     replies.call.push(reply)
     expect(await sentOnce()).toMatchObject({
       at: 'answered',
@@ -138,7 +138,7 @@ describe('a call that is sent', () => {
     expect(sent).toEqual(['POST /tools/call'])
   })
 
-  it('says how long it waited for a person apart from how long it took', async () => {
+  it('reports the wait for a person separately from its duration', async () => {
     const clock = vi.spyOn(performance, 'now')
     for (const ms of [0, 4, 4, 4, 5_000, 5_000]) clock.mockReturnValueOnce(ms)
     replies.call.push(
@@ -151,7 +151,7 @@ describe('a call that is sent', () => {
     expect(phase).toMatchObject({ at: 'answered', answer: { tookMs: 6, waitedMs: 4_994, record: 'r1' } })
   })
 
-  it('still waits for approval when the session ended meanwhile', async () => {
+  it('still waits for approval if the session ended in the meantime', async () => {
     replies.call.push(
       [400, { missing_requirements: { approval: { id: 'a1' } } }, 'approval_required'],
       [401, {}, 'unauthenticated'],
@@ -160,7 +160,7 @@ describe('a call that is sent', () => {
   })
 })
 
-it('the id of a call is kept for the one who made it', () => {
+it('the id of a call is saved for its caller only', () => {
   const kept = new Map<string, string>()
   vi.stubGlobal('sessionStorage', {
     getItem: (key: string) => kept.get(key) ?? null,
