@@ -60,9 +60,9 @@ function open() {
 }
 
 describe('StoredKeys', () => {
-  it('OTC-100, OWP-60, OWP-61: finds a key with the scopes of its roles, and unknown roles add nothing', async () => {
+  it('OTC-100, OWP-60, OWP-61: finds a key with the scopes of its roles; unknown roles add no scopes', async () => {
     const { keys, make } = open()
-    const { key } = await make({ roles: ['viewer', 'nobody-seeded-this'], tools: ['openwop:Mail.Send'] })
+    const { key } = await make({ roles: ['viewer', 'unknown-role'], tools: ['openwop:Mail.Send'] })
     expect(await keys.find(key.reveal())).toEqual({
       id: 'key:alice',
       tenant: 'acme',
@@ -139,7 +139,7 @@ describe('StoredKeys', () => {
     expect(await keys.find(second.key.reveal())).toMatchObject({ id: 'key:bob' })
   })
 
-  it('a million wrong keys cause no read of the store and use no memory', async () => {
+  it('wrong keys cause no reads of the store and use no memory', async () => {
     const { store, keys, make } = open()
     const { key, keyId } = await make()
     await keys.find(key.reveal())
@@ -154,7 +154,7 @@ describe('StoredKeys', () => {
     expect(store.reads).toEqual(before)
   })
 
-  it('writes last uses later in one batch, and keeps them while the store is down', async () => {
+  it('writes the times of last use later in one batch, and keeps them while the store is down', async () => {
     const { store, keys, clock, make } = open()
     const { key, keyId } = await make()
     const usedAtMs = clock.nowMs()

@@ -5,7 +5,7 @@ import { ApiKeys } from './api-keys.ts'
 const entry = (id: string, key: string) => ({ id, key: new Secret(key), tenant: 'acme', scopes: ['mail:*'] })
 
 describe('ApiKeys', () => {
-  it('OTC-100: finds a key by its exact text, also repeatedly', () => {
+  it('OTC-100: finds a key by its exact text, repeatedly', () => {
     const keys = new ApiKeys([entry('alice', 'k-alice'), entry('bob', 'k-bob')])
     const principal = { id: 'key:alice', tenant: 'acme', scopes: ['mail:*'] }
     expect(keys.find('k-alice')).toEqual(principal)
@@ -24,7 +24,7 @@ describe('ApiKeys', () => {
     expect(keys.find('old')).toEqual(keys.find('new'))
   })
 
-  it('does not find an expired key, also after it was used', () => {
+  it('does not find an expired key, even after it was used', () => {
     let nowMs = 0
     const keys = new ApiKeys([{ ...entry('alice', 'k-alice'), expiresAtMs: 1_000 }], { nowMs: () => nowMs })
     expect(keys.find('k-alice')?.id).toBe('key:alice')

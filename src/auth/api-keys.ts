@@ -18,7 +18,7 @@ import type { MaybePromise } from '#kernel/base/waiting'
 import type { KeyOwner, KeyRecord, KeyStore, StoredKey } from '#store/keys'
 
 /**
- * API keys: their form and strength, the keys in the configuration (`ApiKeys`) and the keys in the store (`StoredKeys`). The
+ * API keys: their format and strength, the keys in the configuration (`ApiKeys`) and the keys in the store (`StoredKeys`). The
  * authenticator uses both; the commands and routes for keys use the rest.
  * Only digests are stored. A revoked key is refused within a second (rule 26), and a key that cannot be checked grants nothing.
  */
@@ -127,7 +127,7 @@ const TAG_CHARACTERS = 12
 const SECRET_BYTES = 32
 const KEY = /^clt_([0-9a-f]{24})_[A-Za-z0-9_-]{43}$/
 
-/** Whether the text has the form of keys that `collet keys create` makes. */
+/** True for a text in the format of the keys that `collet keys create` makes. */
 export function isKeyShaped(text: string): boolean {
   return KEY.test(text)
 }
@@ -173,7 +173,7 @@ function tagOf(random: string, digest: KeyedDigest): string {
 
 const MAX_VERIFIED = 10_000
 const MAX_LOOKED_UP = 10_000
-/** How often last uses are written, together and outside of calls. */
+/** How often the times of last use are written, in one batch and not during calls. */
 const WRITE_USES_MS = 60_000
 
 interface VerifiedKey extends Omit<KnownKey, 'digest'> {
@@ -211,7 +211,7 @@ export class StoredKeys {
     this.#timer = setInterval(() => void this.#writeUses(), WRITE_USES_MS).unref()
   }
 
-  /** Whether the store ever had a key: from then on every caller needs a credential. */
+  /** True once the store has ever had a key. From then on every caller needs a credential. */
   get hasAny(): boolean {
     return this.#epoch.value > 0
   }
@@ -299,12 +299,12 @@ export class StoredKeys {
       await this.#options.keys.noteUses([...uses].map(([keyId, atMs]) => ({ keyId, atMs })))
     } catch (err) {
       for (const [keyId, atMs] of uses) if (!this.#uses.has(keyId)) this.#uses.set(keyId, atMs)
-      this.#options.log.warn({ err }, 'the last uses of API keys could not be written yet')
+      this.#options.log.warn({ err }, 'cannot write the last uses of API keys; will retry')
     }
   }
 }
 
-/** A key that cannot be read is neither wrong nor valid (rule 14). */
+/** A key that cannot be read is neither refused nor accepted (rule 14). */
 function failClosed(cause: unknown): never {
   const message = 'API keys cannot be checked right now. Try again shortly.'
   throw fault('not_ready', message, { retryAfterMs: 1_000, cause })
@@ -312,7 +312,7 @@ function failClosed(cause: unknown): never {
 
 /** How long verified keys are trusted after the last successful read of the epoch (rule 26). */
 const MAX_TRUST_MS = 1_000
-/** The epoch is read again at this age, so that one failed read is not yet an outage. */
+/** The epoch is read again at this age, which leaves time for a second attempt before `MAX_TRUST_MS`. */
 const READ_AGAIN_MS = 500
 
 /** Keeps the last known epoch, a number that every change to a key raises. */

@@ -21,7 +21,7 @@ const token = await new SignJWT({ sub: 'ann' })
 const unauthenticated = { code: 'unauthenticated' }
 
 describe('createAuthenticator', () => {
-  it('OTC-98, rule 28: without configured credentials every caller is anonymous, also with a credential', () => {
+  it('OTC-98, rule 28: without configured credentials every caller is anonymous, even with a credential', () => {
     expect(none.isConfigured).toBe(false)
     expect(none.authenticate({ authorization: 'Bearer garbage', 'x-api-key': 'x' })).toBe(ANONYMOUS)
   })

@@ -11,17 +11,17 @@ import { OidcIssuer } from './oidc.ts'
 import { JwtVerifier, Tokens } from './tokens.ts'
 
 /**
- * Finds out who sends a request: by API keys from the configuration and the store, by JWTs, or as the anonymous or local
- * caller while no credential exists. Every HTTP route and the MCP server on stdio use it.
+ * Authenticates requests: with API keys from the configuration and the store, with JWTs, or as the anonymous or local caller while
+ * no credential exists. Every HTTP route and the MCP server on stdio use it.
  * Every credential that is present must be valid, and there is no fallback to a weaker credential (OTC/T-28).
  */
 
 export type RequestHeaders = Readonly<Record<string, string | undefined>>
 
 export interface Authenticator {
-  /** False while no credential exists: every caller is then `anonymous` (OTC-98). */
+  /** False while no credential exists; then every caller is accepted without one (OTC-98). */
   readonly isConfigured: boolean
-  /** Who a caller without a credential is; `undefined` if every caller needs a credential. */
+  /** The principal of a caller without a credential; `undefined` if every caller needs a credential. */
   readonly openCaller: Principal | undefined
   /** Throws `unauthenticated`, or `not_ready` if keys or tokens cannot be checked. */
   authenticate(headers: RequestHeaders): MaybePromise<Principal>
@@ -80,7 +80,7 @@ interface AuthenticatorParts {
   readonly store?: { readonly keys: KeyStore; digest(text: string): string }
   readonly fetch?: typeof fetch
   readonly log?: Logger
-  /** Whether only this machine reaches the server, so that a caller without a credential is this machine's user (rule 28). */
+  /** True if the server can be reached only from this machine, so that a caller without a credential is its user (rule 28). */
   readonly isPrivate?: boolean
 }
 

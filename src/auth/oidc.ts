@@ -81,7 +81,7 @@ export class OidcIssuer {
     const tenant = claimAt(claims, path)
     if (typeof tenant !== 'string' || !TENANT.test(tenant))
       throw refusedToken('The token does not name a tenant that this server can use.')
-    // Credentials of this tenant operate the whole server; a customer of the issuer may have the name by chance.
+    // Credentials of this tenant can operate the whole server, and a customer of the issuer may have this name by chance.
     if (tenant === DEFAULT_TENANT && this.#settings.allowDefaultTenant !== true)
       throw refusedToken('The token names the tenant `default`, which tokens from this issuer may not use.')
     return tenant
@@ -114,7 +114,7 @@ const FRESH_MS = 10 * 60_000
 const MAX_STALE_MS = 4 * 3_600_000
 /** Minimum time between two requests, regardless of the `kid`s that tokens have. */
 const PAUSE_MS = 30_000
-/** Minimum time after a failed request; short, so that an outage here ends soon after the issuer's outage. */
+/** Minimum time after a failed request. It is short, so that tokens work again soon after the issuer's outage. */
 const PAUSE_AFTER_FAILURE_MS = 5_000
 
 class IssuerKeySet {
@@ -181,7 +181,7 @@ class IssuerKeySet {
       this.#readAtMs = sentAtMs
     } catch (err) {
       this.#askAgainAtMs = sentAtMs + PAUSE_AFTER_FAILURE_MS
-      const message = 'the keys of a token issuer could not be read; known keys are used for a while'
+      const message = 'cannot read the keys of a token issuer; known keys are used for a while'
       log.warn({ err, issuer }, message)
     }
   }

@@ -29,7 +29,7 @@ describe('createStartToken', () => {
     for (const other of ['', 'x', `${start.token.reveal()} `]) expect(start.matches(other)).toBe(false)
   })
 
-  it('removes the file on close, and then reads as absent', async () => {
+  it('removes the file on close, so that no token is found', async () => {
     const file = join(folder, 'start-token-1')
     const start = createStartToken()
     await start.publish(file)

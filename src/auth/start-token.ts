@@ -5,8 +5,8 @@ import { isSameSecret } from '#kernel/base/hash'
 import { Secret } from '#kernel/base/secret'
 
 /**
- * The start token: the operator's credential for every user who can read the data folder (rule 29). Decisions need a credential
- * even on loopback. The server creates and publishes the token; commands on the same machine read it.
+ * The start token: an operator's credential that every user who can read the data folder can use (rule 29), because decisions need a
+ * credential even on loopback. The server creates and publishes the token; commands on the same machine read it.
  * It is valid as long as the server that created it runs.
  */
 export interface StartToken {
@@ -18,7 +18,7 @@ export interface StartToken {
   close(): Promise<void>
 }
 
-/** `shared` is a token that several servers use; only the server that made it removes its file. */
+/** `shared` is a token that several servers use; such a server does not remove the file. */
 export function createStartToken(shared?: Secret): StartToken {
   const text = shared?.reveal() ?? randomBytes(32).toString('base64url')
   const matches = (presented: string): boolean => isSameSecret(presented, text)
@@ -48,7 +48,7 @@ export async function readStartToken(file: string): Promise<Secret | undefined> 
   }
 }
 
-/** Moves a new file into place: readers see a whole token or none, and a planted link is replaced, not followed. */
+/** Writes a new file and renames it, so that readers see a whole token or none, and a planted link is replaced and not followed. */
 async function writePrivately(file: string, text: string): Promise<void> {
   const draft = `${file}.${randomBytes(6).toString('hex')}`
   const handle = await open(draft, 'wx', 0o600)

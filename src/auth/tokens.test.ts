@@ -45,7 +45,7 @@ describe('JwtVerifier', () => {
     expect(principal).toEqual({ id: 'jwt:#ann', tenant: 'acme', scopes: ['a:b'] })
   })
 
-  it('rule 3: a token without a subject is anonymous and holds no scope', async () => {
+  it('rule 3: a token without a subject is anonymous and has no scope', async () => {
     for (const sub of [undefined, '']) {
       const token = await sign({
         ...valid,

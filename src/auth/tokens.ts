@@ -10,16 +10,16 @@ import type { MaybePromise } from '#kernel/base/waiting'
 import type { OidcIssuer } from './oidc.ts'
 
 /**
- * Verifies JWTs, each with the one verifier that is responsible for it: an OpenID Connect issuer or the shared secret (OTC-104…110,
- * OTC/T-15). The authenticator calls `Tokens`; the verifiers share the rest.
+ * Verifies JWTs, each with exactly one verifier: that of its OpenID Connect issuer or the shared secret (OTC-104…110, OTC/T-15).
+ * The authenticator calls `Tokens`; the verifiers share the other functions.
  * A verified token is remembered for a minute. Messages contain no part of a token.
  */
 
-/** Longer tokens are refused unread. */
+/** Longer tokens are refused without parsing them. */
 const MAX_TOKEN_LENGTH = 8_192
 const MAX_CACHED = 10_000
 const MAX_CACHED_CHARACTERS = 8 * 1_024 * 1_024
-/** How long a verified token is remembered, and so the longest time that a withdrawn signing key is still trusted. */
+/** How long a verified token is remembered, and so how long a withdrawn signing key is trusted at most. */
 const REMEMBERED_MS = 60_000
 
 interface TokensOptions {

@@ -28,7 +28,7 @@ import {
 import type { ToolDirectory } from './tool-directory.ts'
 
 /**
- * One call of a tool over OTC: find the tool, resolve what it requires, send, read the answer, and retry if that is
+ * One call of a tool over OTC: finds the tool, resolves its requirements, sends the call, reads the answer, and retries if that is
  * safe. `client.ts` runs it for `call` and `tryCall`. Invariant: a request without an answer is repeated under its
  * call id, so it never runs a tool twice (OTC/T-07); a new id is used only after the tool reported a failure that may
  * be retried.
@@ -222,10 +222,10 @@ function failureOf(wire: WireFailure, answer: HttpAnswer, run: CallRun): CallFai
 export interface CallOptions {
   /**
    * Your own idempotency key. Repeating a call with the same key and input returns the recorded outcome
-   * instead of running the tool again, also from another process. Default: a new UUID for each call.
+   * instead of running the tool again, even from another process. Default: a new UUID for each call.
    */
   readonly callId?: string | undefined
-  /** Joins several calls in the server's logs and traces. */
+  /** Groups several calls in the server's logs and traces. */
   readonly traceId?: string | undefined
   /** The run that the call belongs to, on Collet servers; its events include all its calls. */
   readonly runId?: string | undefined
@@ -274,11 +274,11 @@ function isDeduplicated({ target }: CallRun): boolean {
   return target.wire.dialect !== 'uts'
 }
 
-/** Advice for the case that it is unknown whether the tool ran. */
+/** Advice for a failure after which it is not known if the tool ran. */
 function unknownOutcomeAdvice(run: CallRun): string {
   return isDeduplicated(run)
-    ? `Whether the call ran is not known; repeat it with call id ${run.callId} to get its outcome.`
-    : 'Whether the call ran is not known; check before you repeat it.'
+    ? `It is not known whether the call ran; repeat it with call id ${run.callId} to get its outcome.`
+    : 'It is not known whether the call ran; check before you repeat it.'
 }
 
 /** State shared by all calls of one client. */

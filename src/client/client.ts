@@ -36,7 +36,7 @@ export type TriedCall<Value = JsonValue> =
   | ({ readonly ok: true } & CallResult<Value>)
   | { readonly ok: false; readonly error: CallFailure }
 
-/** One server, in whichever protocol and dialect it speaks. Create it with `connect`. */
+/** One server, with any supported protocol and dialect. Create it with `connect`. */
 export class ColletClient {
   /** Tools as the openwop catalog describes them. Like `runs` and `calls`, it needs a Collet server. */
   readonly catalog: Catalog
@@ -131,7 +131,7 @@ export class ColletClient {
     return new ToolSession(opened, this.#resources, (input, each) => this.call(named, input, each))
   }
 
-  /** Whether the server accepts calls. Never throws: a server that cannot be reached is not healthy. */
+  /** Tells whether the server accepts calls. A server that cannot be reached is not healthy; only an abort throws. */
   async health(options: { readonly signal?: AbortSignal } = {}): Promise<Health> {
     const { settings } = this.#session
     const signal = joinSignals(settings.signal, options.signal)

@@ -5,9 +5,9 @@ import { CallFailure, configFailure } from './failure.ts'
 import type { ClientOptions, ServerUrl } from './options.ts'
 
 /**
- * Credentials of a client: an API key, a JWT, or a secret to sign JWTs with, as request headers. Every request gets
- * them anew, because tokens expire. Invariant: credentials are sent over TLS or loopback only (OTC-101), and their
- * values never appear in an error.
+ * Credentials of a client as request headers: an API key, a JWT, or JWTs signed with a secret. They are resolved for every request,
+ * because tokens expire. Invariant: credentials are sent over TLS or loopback only (OTC-101), and their values never appear
+ * in an error.
  */
 
 export type JwtOption = string | (() => string | Promise<string>) | JwtSigning
@@ -24,7 +24,7 @@ export interface Credentials {
   bearer(): Promise<Readonly<Record<string, string>>>
 }
 
-/** Characters allowed in a header; the platform's error would repeat any other text. */
+/** Characters allowed in a header. Other values are refused here, because the platform's error would contain them. */
 const HEADER_SAFE = /^[\x21-\x7e]+$/
 
 export function readCredentials(
@@ -86,7 +86,7 @@ export interface JwtSigning {
   readonly subject?: string
   /** `aud`, as the server documents it. */
   readonly audience?: string
-  /** `iss`: who issues the token. */
+  /** `iss`: the issuer of the token. */
   readonly issuer?: string
   /** Lifetime of a token, 300 to 900, default 600. */
   readonly lifetimeSeconds?: number

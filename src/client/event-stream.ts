@@ -26,7 +26,7 @@ export async function* readEvents(
   }
 }
 
-/** Aborts the exchange if its caller leaves, or if nothing arrives in time. */
+/** Aborts the exchange if its caller aborts, or if nothing arrives in time. */
 export class IdleTimeout {
   readonly #ending = new AbortController()
   readonly #callers: readonly AbortSignal[]
@@ -62,7 +62,7 @@ export class IdleTimeout {
     if (this.#isLate) return new NoAnswer('timeout', `sent nothing for ${this.#maxIdleMs} ms`)
     if (error instanceof EventTooLong) return new NoAnswer('too_large', `broke off: ${error.message}`)
     return error instanceof TypeError
-      ? new NoAnswer('network', 'could not be reached, or the connection broke', error)
+      ? new NoAnswer('network', 'could not be reached, or the connection was lost', error)
       : undefined
   }
 }

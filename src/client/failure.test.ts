@@ -35,7 +35,7 @@ describe('CallFailure', () => {
     )
   })
 
-  it('JSON shows what a caller acts on', () => {
+  it('JSON contains the members that a caller acts on', () => {
     const failure = new CallFailure('validation', 'm', {
       callId: 'x',
       status: 422,

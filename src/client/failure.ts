@@ -30,7 +30,7 @@ export class CallFailure extends Error {
   readonly runId: string | undefined
   /** For logs and developers; never show it to a user or a model. */
   readonly developerMessage: string | undefined
-  /** Whether the server allows the same call to be repeated; absent on the wire means false. */
+  /** True if the server allows the same call to be repeated; absent on the wire means false. */
   readonly canRetry: boolean
   readonly retryAfterMs: number | undefined
   readonly additionalPromptContent: string | undefined
@@ -82,7 +82,7 @@ export class CallFailure extends Error {
   }
 }
 
-/** Whether a message already contains the problem of a parameter, as a whole or in parts. */
+/** True if a message already contains the problem of a parameter, as a whole or in parts. */
 function includesProblem(message: string, name: string, problem: string): boolean {
   const isIncluded = (text: string): boolean => message.includes(`${name}: ${text.replace(/\.$/, '')}`)
   return isIncluded(problem) || problem.split('; ').every(isIncluded)

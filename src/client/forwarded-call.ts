@@ -5,22 +5,22 @@ import { CallFailure } from './failure.ts'
 import { type Fetch, withHeader } from './http.ts'
 
 /**
- * A call that a server forwards to another server, for sources of type OTC and OpenTool. It observes the requests from
- * the client to decide whether the call can have run. Invariant: `canRetry` is true only if nothing can have taken
- * effect (rule 9).
+ * A call that a server forwards to another server, for sources of type OTC and OpenTool. It observes the client's requests to
+ * decide whether the call can have run. Invariant: `canRetry` is true only if nothing can have taken effect (rule 9), or if the
+ * other server's tool says so.
  */
 
 /** Statuses with which a server refuses a request before processing it (rule 9). */
 const NOT_PROCESSED: ReadonlySet<number> = new Set([429, 503])
 
-/** One forwarded call, and the results of its requests. */
+/** One forwarded call, with the state of its requests. */
 export class ForwardedCall {
   readonly #send: Fetch
   /** Name of the other server, for messages. */
   readonly #upstream: string
-  /** Every request so far was refused before processing, or never sent. */
+  /** True while every request was refused before processing, or never sent. */
   #isUntouched = true
-  /** A request may have run without an answer that tells its outcome. */
+  /** True once a request may have run without an answer that tells its outcome. */
   #isLost = false
 
   constructor(send: Fetch, upstream: string, traceHeaders: Readonly<Record<string, string>> = {}) {
@@ -40,7 +40,7 @@ export class ForwardedCall {
       if (status === 408 || (status >= 500 && status !== 503)) this.#isLost = true
       return response
     } catch (error) {
-      // Our own egress rules would refuse a repeated request again.
+      // This server's egress rules would refuse a repeated request again.
       if (isEgressDenied(error)) throw new CallFailure('config', error.message, { cause: error })
       const isUnsent = isToolError(error) && error.canRetry
       if (!isUnsent) {
@@ -93,7 +93,7 @@ function isEgressDenied(error: unknown): error is ToolError {
   return isToolError(error) && error.code === 'egress_denied'
 }
 
-/** The text for the caller of this server, which cannot see the other server. */
+/** Texts for callers of this server, who cannot see the other server. */
 const MESSAGES = {
   tool: ({ message }) => message,
   validation: ({ modelText }) => modelText,
@@ -104,10 +104,10 @@ const MESSAGES = {
   approval_required: withMissing,
   requirements: withMissing,
   config: (_, upstream) => `This server cannot pass the call on to ${upstream}; ask its operator.`,
-  transport: (_, upstream) => `${upstream} sent no usable answer; whether the call ran there is unknown.`,
+  transport: (_, upstream) => `${upstream} sent no usable answer; it is not known whether the call ran there.`,
 } satisfies Record<FailureClass, (failure: CallFailure, upstream: string) => string>
 
-/** The requirements of the other server, in its own words and with the pages to open. */
+/** The missing requirements in the other server's words, with the pages to open. */
 function withMissing({ message, challenges, missing }: CallFailure, upstream: string): string {
   const urls = challenges.map(({ url }) => url).filter((url) => !message.includes(url))
   const visit = urls.length === 0 ? [] : [`Open ${urls.join(' and ')}, then call again.`]
@@ -119,7 +119,7 @@ function withMissing({ message, challenges, missing }: CallFailure, upstream: st
   return [`${upstream} did not run the call: ${message}`, ...visit, ...lacks].join(' ')
 }
 
-/** Whether a forwarded call failed because the other server cannot be reached or accepts nothing. */
+/** True if a forwarded call failed because the other server cannot be reached or refuses this server's credentials. */
 export function isOutage(error: unknown): boolean {
   const failure = isToolError(error) ? error.cause : undefined
   return (

@@ -9,7 +9,7 @@ describe('untilAborted', () => {
     await expect(waiting).rejects.toThrow('enough')
   })
 
-  it('aborts the signal of the work once the wait is over, whatever happened', async () => {
+  it('aborts the signal of the work once the wait is over', async () => {
     let ended: AbortSignal | undefined
     await untilAborted(undefined, async (signal) => {
       ended = signal
@@ -35,13 +35,13 @@ describe('sleep', () => {
     await expect(sleeping).rejects.toThrow('wake up')
   })
 
-  it('ends by itself', async () => {
+  it('resolves after its time', async () => {
     await expect(sleep(1)).resolves.toBeUndefined()
   })
 })
 
 describe('joinSignals', () => {
-  it('is aborted with the first', () => {
+  it('is aborted when the first signal is', () => {
     const [first, second] = [new AbortController(), new AbortController()]
     const joined = joinSignals(first.signal, undefined, second.signal)
     second.abort()

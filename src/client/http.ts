@@ -92,7 +92,7 @@ export async function exchange(request: HttpRequest, limits: HttpLimits): Promis
     if (limits.signal?.aborted)
       throw new NoAnswer('aborted', 'was aborted by its caller', limits.signal.reason)
     if (deadline.signal.aborted) throw new NoAnswer('timeout', `did not answer within ${limits.timeoutMs} ms`)
-    throw new NoAnswer('network', 'could not be reached, or the connection broke', error)
+    throw new NoAnswer('network', 'could not be reached, or the connection was lost', error)
   } finally {
     clearTimeout(timer)
   }
@@ -176,7 +176,7 @@ export async function untilAborted<T>(
   }
 }
 
-/** Waits for work that several callers share; a caller who aborts does not disturb the others. */
+/** Waits for work that several callers share. One caller's abort does not affect the others. */
 export async function awaitShared<T>(
   work: Promise<T>,
   signal: AbortSignal | undefined,

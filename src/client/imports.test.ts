@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 
-/** Types are gone before anything runs. */
+/** Type imports are left out, because they do not exist at run time. */
 const IMPORT = /(?:import|export)\s(?!type\s)(?:[^'";]*?\sfrom\s)?'([^']+)'|import\(\s*'([^']+)'\s*\)/g
 
-/** Every module that `entry` reaches, with what each asks for. */
+/** Every module that `entry` reaches, with the specifiers that it imports. */
 function importGraph(entry: string): ReadonlyMap<string, readonly string[]> {
   const graph = new Map<string, readonly string[]>()
   const open = [entry]

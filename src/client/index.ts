@@ -49,5 +49,5 @@ export function connect(url: string | URL, options: ClientOptions = {}): object 
   return new ColletClient(readOptions(url, options))
 }
 
-/** OpenTool servers in the terms of their protocol. */
+/** OpenTool servers, with the methods and names of their protocol. */
 export { opentool }

@@ -92,8 +92,8 @@ export function bodyOf({ status, body }: HttpAnswer): JsonValue | undefined {
 }
 
 /**
- * Sends `POST /call` once, because it is unknown whether a lost call ran (OTS-62, OTS-66). The result has the id under which a
- * Collet server keeps it.
+ * Sends `POST /call` only once, because after a lost answer it is not known whether the call ran (OTS-62, OTS-66). The result
+ * includes the call id under which a Collet server recorded it.
  */
 export async function postCall(settings: ClientSettings, call: FunctionCall, options: OpenToolCallOptions) {
   const request = callRequest(settings, '/call', call, options)
@@ -164,7 +164,7 @@ function callHeaders(
 const FAILURES: ReadonlySet<string> = new Set(FAILURE_CODES)
 const REFUSALS: ReadonlySet<string> = new Set(REFUSAL_CODES)
 
-const UNKNOWN_OUTCOME = 'Whether the call ran is not known; check before you repeat it.'
+const UNKNOWN_OUTCOME = 'It is not known whether the call ran; check before you repeat it.'
 
 /** The failure for an answer without a result. */
 export function failureOf(read: ReadException, facts: CallFailureOptions): CallFailure {
@@ -222,7 +222,7 @@ function toWireFailure(read: ReadException, status: number): WireFailure {
   return { class: classOf(read, status), message, canRetry: false }
 }
 
-/** Nothing ran; a server that states a time expects the same call again. */
+/** Nothing ran. A server that states a retry time expects the same call again. */
 function refusalOf(code: string, wire: WireFailure): WireFailure {
   if (code === 'approval_required') return { ...wire, class: 'approval_required' }
   return wire.retryAfterMs === undefined ? wire : { ...wire, canRetry: true }

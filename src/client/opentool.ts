@@ -38,8 +38,8 @@ import { type ClientOptions, type ClientSettings, readOptions, readTimeoutMs } f
 import { resolveContext } from './requirements.ts'
 
 /**
- * OpenTool servers for the client: as a session behind `ColletClient`, and as `OpenToolClient` in the terms of the
- * protocol, with streaming. `opentool-exchange.ts` sends the requests. Invariant: a call is never sent twice, because
+ * OpenTool servers for the client: `OpenToolSession` behind `ColletClient`, and `OpenToolClient` with the protocol's own methods
+ * and streaming. `opentool-exchange.ts` sends the requests. Invariant: a call is never sent twice, because
  * an OpenTool server cannot deduplicate it (OTS-62).
  */
 
@@ -116,13 +116,13 @@ export class OpenToolSession {
     }
   }
 
-  /** Whether an OpenTool server answers here; the request is sent only once. */
+  /** True if an OpenTool server answers at this address. The request is sent only once. */
   async answers(signal: AbortSignal | undefined): Promise<boolean> {
     const { status, body } = await getEndpoint({ ...this.#settings, maxRetries: 0 }, '/version', signal)
     return status === 200 && isJsonObject(body) && typeof body.version === 'string'
   }
 
-  /** Loaded once and shared; a caller who aborts does not disturb the others. */
+  /** Loads the functions once for all callers. One caller's abort does not affect the others. */
   async #load(signal: AbortSignal | undefined): Promise<Functions> {
     const loading = this.#functions ?? this.#read()
     this.#functions = loading
@@ -223,8 +223,8 @@ export interface OpenToolAddress {
 type RequestOptions = { readonly signal?: AbortSignal }
 
 /**
- * One OpenTool server in the terms of its protocol. Failures are `CallFailure`s; `exceptionOf` returns their OpenTool
- * name.
+ * One OpenTool server, with the methods and names of its protocol. Failures are `CallFailure`s; `exceptionOf` returns the
+ * OpenTool exception.
  */
 export class OpenToolClient {
   readonly #settings: ClientSettings
@@ -322,8 +322,8 @@ export function toolReturnToJson({ id, result }: ToolReturn): JsonObject {
 }
 
 /**
- * Samples of two SDKs return a tool's exception as a successful result. It is not treated as an error by itself,
- * because it may be the function's proper result.
+ * The error in a result that has only `code` and `message`, as samples of two SDKs return a tool's exception. It is not treated as
+ * an error automatically, because it may be the function's proper result.
  */
 export function errorInResult(
   result: JsonObject,

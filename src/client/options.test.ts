@@ -34,7 +34,7 @@ describe('parseServerUrl', () => {
     ['https://user:hunter2@tools.example.com'],
     ['https://tools.example.com/?key=hunter2'],
     ['https://tools.example.com/#hunter2'],
-  ])('refuses %s and repeats nothing of it', (url) => {
+  ])('refuses %s and does not repeat its secrets', (url) => {
     expect(() => parseServerUrl(url)).toThrow(CallFailure)
     expect(() => parseServerUrl(url)).not.toThrow(/hunter2/)
   })

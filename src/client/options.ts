@@ -19,8 +19,8 @@ import { type Fetch, type HttpLimits, type Sleep, sleep, withHeader } from './ht
 type Resolved = string | undefined | Promise<string | undefined>
 
 /**
- * Functions that return what a tool needs beyond its input, called before each call. If one returns nothing, the call
- * is still sent, because the server may have the value in its vault or know the user.
+ * Functions that resolve a tool's requirements before each call. If one returns nothing, the call is still sent by default, because
+ * the server may have the value in its vault or know the user.
  */
 export interface RequirementResolvers {
   /** Returns a token for this provider. */
@@ -46,8 +46,8 @@ export interface ClientOptions {
   readonly dialect?: ClientDialect
   readonly requirements?: RequirementResolvers
   /**
-   * Whether to send a call although no resolver returned a required token, secret or user id. Default `send`: the server may have the
-   * value, and otherwise reports what is missing.
+   * What to do if no resolver returns a required token, secret or user id. Default `send`: the server may have the value, and
+   * otherwise reports what is missing.
    */
   readonly missingRequirements?: 'send' | 'refuse'
   /** Called once for each page that a user has to open. */
@@ -152,7 +152,7 @@ function readNumber(name: string, value: number, max: number): number {
 export interface ServerUrl {
   readonly base: string
   readonly origin: string
-  /** Whether credentials may be sent there: TLS or loopback (OTC-101). */
+  /** True if credentials may be sent to it: over TLS or loopback (OTC-101). */
   readonly mayCarryCredentials: boolean
 }
 
@@ -172,7 +172,7 @@ export function parseServerUrl(text: string | URL): ServerUrl {
     )
   }
   if (url.search !== '' || url.hash !== '') {
-    throw configFailure('The server URL must end with its path; remove everything from ? or # on.')
+    throw configFailure('The server URL must end with its path; remove the part that begins with ? or #.')
   }
   return {
     base: url.origin + url.pathname.replace(/\/+$/, ''),

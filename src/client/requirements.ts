@@ -7,13 +7,12 @@ import type { ClientSettings } from './options.ts'
 import { pause } from './retries.ts'
 
 /**
- * A tool's requirements beyond its input: resolves tokens, secrets and the user id before a call, and polls challenges
- * after it. `call.ts` uses it. Invariant: the client's credentials are sent to its own server only, never to the origin of
- * a challenge.
+ * Resolves a tool's requirements (tokens, secrets and the user id) before a call, and polls challenges after it. `call.ts` uses it.
+ * Invariant: the client's credentials are sent only to its own server, never to another origin that a challenge names.
  */
 
 interface ContextNeeds {
-  /** `undefined` if the tool is not listed; then only the caller's own values are sent. */
+  /** `undefined` if the tool is not listed; then only the values in the call's options are sent. */
   readonly tool: RemoteTool | undefined
   readonly toolId: string
   readonly userId: string | undefined
@@ -21,7 +20,7 @@ interface ContextNeeds {
   readonly signal: AbortSignal | undefined
 }
 
-/** Resolves the requirements of a tool that are available here (OTC-50 to OTC-53). */
+/** Resolves the requirements for which the client has values (OTC-50 to OTC-53). */
 export async function resolveContext(
   needs: ContextNeeds,
   settings: ClientSettings,
@@ -87,7 +86,7 @@ async function ask(
   }
 }
 
-/** Throws only with `refuse`: by default the call is sent, because the server may have the value or know the user (OTC/T-32). */
+/** Throws if `missingRequirements` is `refuse`. By default the call is sent, because the server may have the value (OTC/T-32). */
 function reportMissing(
   { toolId }: ContextNeeds,
   { missingRequirements }: ClientSettings,
@@ -105,7 +104,7 @@ const POLL_TIMEOUT_MS = 10_000
 interface PollRules {
   readonly settings: ClientSettings
   readonly signal: AbortSignal | undefined
-  /** Credentials for our own server; another origin never gets them. */
+  /** Credentials for the client's own server; another origin never gets them. */
   readonly ownHeaders: () => Promise<Readonly<Record<string, string>>>
 }
 
@@ -135,7 +134,7 @@ function mayPoll(checkUrl: string | undefined, { server }: ClientSettings): chec
   return origin === server.origin || protocol === 'https:'
 }
 
-/** An unreadable answer does not end the polling. */
+/** Reads the state of one challenge. A missing or unreadable answer counts as pending. */
 async function pollOnce(
   url: string,
   { settings, signal, ownHeaders }: PollRules,

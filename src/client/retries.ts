@@ -13,7 +13,7 @@ interface RetryRules {
   readonly settings: ClientSettings
   readonly signal: AbortSignal | undefined
   readonly timeoutMs?: number | undefined
-  /** Whether the server runs a request once, however often it arrives. */
+  /** True if the server runs a request only once, however often it arrives. */
   readonly dedupes: boolean
   /** Counts resent requests over the whole call. */
   readonly progress: { resent: number }
@@ -115,9 +115,8 @@ export function withJitter(waitMs: number, random: () => number): number {
 }
 
 /**
- * Whether the same request, with the same call id, may be sent again (OTC/T-07). `x-should-retry` overrides the
- * status in both directions (OTC/C-24). A server that ignores call ids gets a request twice only if it states that it
- * refused the first.
+ * Tells whether the same request, with the same call id, may be sent again (OTC/T-07). `x-should-retry` overrides the status in both
+ * directions (OTC/C-24). A server that ignores call ids gets a request twice only if it states that it refused the first one.
  */
 export function retryAdvice(answer: HttpAnswer, dedupes: boolean, now: number) {
   const { status, headers, body } = answer

@@ -29,7 +29,7 @@ export interface RecordedCall {
   readonly traceId?: string
   readonly protocol?: string
   readonly userId?: string
-  /** Whether the server has already deleted the result because of its age. */
+  /** True if the server has already deleted the result because of its age. */
   readonly isExpired: boolean
   /** The outcome, once the call has ended. */
   readonly outcome?:
@@ -39,7 +39,7 @@ export interface RecordedCall {
   readonly record: JsonObject
 }
 
-/** Which part of a result to read. */
+/** Selects the part of a result to read. */
 export interface ReadResultOptions extends RequestOptions {
   /** JSON Pointer or dotted path; default the whole value. */
   readonly path?: string | undefined
@@ -50,13 +50,13 @@ export interface ReadResultOptions extends RequestOptions {
   readonly where?:
     | { readonly member: string; readonly equals?: string; readonly contains?: string }
     | undefined
-  /** Members to return of an object, or of each item. */
+  /** The members of an object, or of each item, to return. */
   readonly select?: readonly string[] | undefined
-  /** `text`: the JSON as text, by characters. */
+  /** `text`: reads the JSON as plain text, by characters. */
   readonly format?: 'json' | 'text' | undefined
   /** `content`: the content blocks that an MCP server sent. */
   readonly part?: 'value' | 'content' | undefined
-  /** Bytes of the value; default 32 000, 0 = all. */
+  /** Maximum bytes of the value; default 32 000, 0 = no limit. */
   readonly maxBytes?: number | undefined
 }
 
@@ -72,7 +72,7 @@ export interface ReadResult {
   readonly total?: number
   /** Offset of the next part; absent at the end. */
   readonly nextOffset?: number
-  /** Places inside of the value that are shortened. */
+  /** The parts of the value that are shortened. */
   readonly leftOut: readonly JsonValue[]
 }
 
@@ -101,7 +101,7 @@ export class Calls {
     return await this.#read('GET', callId, options)
   }
 
-  /** A part of the result of one of the caller's calls; throws `CallFailure` if there is none. */
+  /** Reads a part of the result of one of the caller's calls; throws `CallFailure` if there is no result. */
   async result(callId: string, { signal, ...asked }: ReadResultOptions = {}): Promise<ReadResult> {
     const path = `/calls/${encodeURIComponent(callId)}/result?${resultQuery(asked)}`
     const body = await this.#resources.demand('GET', path, { signal })
@@ -248,7 +248,7 @@ export class ServerResources {
   }
 }
 
-/** Tools as RFC 0078 describes them: safety, approval, requirements, cost. */
+/** Descriptions of tools as RFC 0078 defines them: safety, approval, requirements, cost. */
 export class Catalog {
   readonly #resources: ServerResources
 

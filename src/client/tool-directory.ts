@@ -38,7 +38,7 @@ export interface Listing {
   readonly find: (requested: string) => RemoteTool | undefined
 }
 
-/** An older list is read again before a tool counts as unknown. */
+/** A list that is older is read again before a tool counts as unknown. */
 const FRESH_MS = 60_000
 
 /** Statuses with which servers of other protocols answer `GET /tools`. */
@@ -54,7 +54,7 @@ export class ToolDirectory {
     this.#settings = settings
   }
 
-  /** Whether no list was ever read and the last answer was a refusal. */
+  /** True if no list was ever read and the last answer was a refusal. */
   get isRefused(): boolean {
     return this.#isRefused && this.#known === undefined
   }
@@ -201,7 +201,7 @@ function chooseVersion(named: readonly RemoteTool[], version: string): RemoteToo
   )
 }
 
-/** The id without its version, if the version has our form; other servers' ids stay whole. */
+/** The id without its version, if it ends with a version in Collet's format; other ids stay whole. */
 function baseOf(id: string): string {
   const at = id.lastIndexOf('@')
   return at > 0 && isToolVersion(id.slice(at + 1)) ? id.slice(0, at) : id

@@ -10,8 +10,8 @@ import type { OAuthParts } from './peer.ts'
 import type { ClientRegistry } from './registration.ts'
 
 /**
- * The authorization servers of the config, each with this server as its client. The credentials stage obtains, refreshes and revokes
- * tokens through it, the consent pages send people to it, and sources report tokens that their servers refused.
+ * The authorization servers of the config, at each of which this server is a client. The credentials stage obtains, refreshes and
+ * revokes tokens through it, the consent pages send people to them, and sources report tokens that their servers refused.
  * Every request to a provider is bounded in time and size.
  */
 
@@ -19,7 +19,7 @@ const BOUNDS = { timeoutMs: 10_000, maxBytes: 256 * 1_024 }
 
 interface OAuthBrokerOptions {
   readonly settings: OAuthSettings
-  /** Whether a consent can be bound to its user: by a sign-in, or because this is the user's own machine (rule 25). */
+  /** True if a consent can be bound to its user: by a sign-in, or because this is the user's own machine (rule 25). */
   readonly canBind: boolean
   readonly fetch: typeof fetch
   readonly clock: Clock
@@ -31,11 +31,11 @@ interface OAuthBrokerOptions {
 interface BrokeredProvider {
   readonly settings: OAuthProviderSettings
   readonly client: ProviderClient
-  /** Absent for a provider at which people consent. */
+  /** Tokens for this server itself; absent for a provider at which people consent. */
   readonly own?: OwnTokens
 }
 
-/** A server behind a tool refused the token of a provider. */
+/** A token of a provider that the server behind a tool refused. */
 interface RefusedToken {
   readonly provider: string
   readonly tool: string | undefined
@@ -79,7 +79,7 @@ export class OAuthBroker implements TokenBroker {
     if (found === undefined) return { kind: 'unavailable' } as const
     const answer = await found.client.refresh(renewal)
     if (answer.kind === 'unavailable')
-      this.#log.warn({ provider, reason: answer.reason }, 'a token could not be renewed')
+      this.#log.warn({ provider, reason: answer.reason }, 'cannot renew a token')
     return answer
   }
 
@@ -96,8 +96,8 @@ export class OAuthBroker implements TokenBroker {
   }
 
   /**
-   * The next call gets another token: one with the scopes, or a renewed one. Returns false if that cannot help, because the token was
-   * requested with these scopes already (MCP-160).
+   * Makes the next call get another token: one with the missing scopes, or a renewed one. Returns false if that cannot help, because
+   * the refused token was already requested with these scopes (MCP-160).
    */
   refused({ provider, tool = '', token, scopes }: RefusedToken): boolean {
     const found = this.#providers.get(provider)
@@ -129,7 +129,7 @@ export class OAuthBroker implements TokenBroker {
   }
 }
 
-/** Returns why people cannot consent to these scopes of a provider. */
+/** The reason why people cannot consent to these scopes of a provider; `undefined` if they can. */
 export function consentObstacle(
   provider: Pick<OAuthProviderSettings, 'scopes'> | undefined,
   scopes: readonly string[],

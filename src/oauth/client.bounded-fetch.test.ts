@@ -19,7 +19,7 @@ async function serve(listener: RequestListener) {
 const bounded = boundedFetch(fetch, { timeoutMs: 60_000, maxBytes: 100 })
 const hasty = boundedFetch(fetch, { timeoutMs: 200, maxBytes: 100 })
 
-describe('an answer of an authorization server', () => {
+describe('an answer from an authorization server', () => {
   it('is returned unchanged if it is small and fast', async () => {
     await using server = await serve((_request, response) =>
       response.writeHead(400, { 'content-type': 'application/json' }).end('{"error":"x"}'),

@@ -32,9 +32,9 @@ import { BoundToken, type RefreshAnswer, type Renewal, type TokenSet } from '#ke
 import { type OAuthParts, type OAuthPeer, PeerFinder } from './peer.ts'
 
 /**
- * A client of one authorization server: the code flow with PKCE, grants without a person, refresh and revocation, on oauth4webapi.
- * The broker, the consent pages and the console's sign-in use it.
- * Texts from a provider reach neither callers nor logs; only codes do.
+ * A client of one authorization server: the code flow with PKCE, grants without a person, refresh and revocation, built on
+ * oauth4webapi. The broker, the consent pages and the console's sign-in use it.
+ * Invariant: a provider's texts reach neither callers nor logs, only its error codes do.
  */
 
 /** Fails if an answer is too large or too slow, because answers from authorization servers are small and quick. Redirects are not followed. */
@@ -50,7 +50,7 @@ export function boundedFetch(
     if (!isWhole) throw new Error(`an answer is larger than ${maxBytes} bytes`)
     const { status, statusText } = response
     const headers = new Headers(response.headers)
-    // These describe the encoded body, which is already decoded.
+    // These headers describe the encoded body, but `bytes` are decoded.
     for (const name of ['content-encoding', 'content-length', 'transfer-encoding']) headers.delete(name)
     const body = [204, 205, 304].includes(status) ? null : Uint8Array.from(bytes)
     return new Response(body, { status, statusText, headers })
@@ -84,7 +84,7 @@ export type Exchanged =
 type Failure = { readonly kind: 'refused' | 'unavailable'; readonly reason: string }
 export type Obtained = Extract<RefreshAnswer, { readonly kind: 'tokens' }> | Failure
 
-/** What the consent pages and the broker ask of a provider's client. */
+/** The methods of a provider's client that the consent pages and the broker use. */
 export interface ProviderClient {
   authorizationUrl(departure: Departure, requested: RequestedAccess): Promise<string | undefined>
   exchange(
@@ -101,7 +101,7 @@ interface RequestedAccess {
   readonly parameters: Readonly<Record<string, string>>
 }
 
-/** Time limit for discovery and request together: less than the lease of a refresh, so that no token is sent twice (rule 26). */
+/** Time limit for discovery and request together. Shorter than the lease of a refresh, so that no token is sent twice (rule 26). */
 const REQUEST_MS = 10_000
 const MAX_LIFETIME_SECONDS = 10 * 365 * 86_400
 const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
@@ -182,7 +182,7 @@ export class OAuthClient implements ProviderClient {
     try {
       const peer = await this.#finder.find(AbortSignal.timeout(REQUEST_MS))
       const { as, client, clientAuth, options } = peer
-      // The resource has moved to another issuer, which must not see a token of the first (MCP-157).
+      // The resource has moved to another issuer, which must not see the first one's token (MCP-157).
       if (renewal.issuer !== undefined && renewal.issuer !== as.issuer) return { kind: 'refused' }
       const key = renewal.proofKey === undefined ? undefined : await proofKey(renewal.proofKey)
       return await withNonce(async () => {
@@ -209,7 +209,7 @@ export class OAuthClient implements ProviderClient {
     }
   }
 
-  /** A token for this server itself, by its client credentials or its workload identity. Sent once; no other grant is tried. */
+  /** Requests a token for this server itself, with its client credentials or its workload identity. Tries only that grant, once. */
   async obtain(scopes: readonly string[]): Promise<Obtained> {
     const { grant, assertionFile = '' } = this.#settings
     if (grant !== 'jwt_bearer') return await this.#request(scopes, 'client_credentials', {})
@@ -218,12 +218,12 @@ export class OAuthClient implements ProviderClient {
     return await this.#request(scopes, JWT_BEARER, { assertion: assertion.trim() })
   }
 
-  /** Redeems the grant of another issuer for a token of the grant's user (RFC 7523). */
+  /** Exchanges the grant of another issuer for a token of the grant's user (RFC 7523). */
   async redeem(assertion: Secret, scopes: readonly string[]): Promise<Obtained> {
     return await this.#request(scopes, JWT_BEARER, { assertion: assertion.reveal() })
   }
 
-  /** A grant for another authorization server, in exchange for a token of this one (ID-JAG). */
+  /** Exchanges a token of this authorization server for a grant for another one (ID-JAG). */
   async grantFor(
     subject: { readonly token: Secret; readonly type: 'id_token' | 'refresh_token' },
     target: { readonly audience: string; readonly resource: string; readonly scopes: readonly string[] },
@@ -256,7 +256,7 @@ export class OAuthClient implements ProviderClient {
     }
   }
 
-  /** The issuer as its tokens name it; `undefined` if it cannot be found. */
+  /** The issuer's identifier; `undefined` if the server cannot be found. */
   async issuer(): Promise<string | undefined> {
     return (await this.#finder.find(AbortSignal.timeout(REQUEST_MS)).catch(() => undefined))?.as.issuer
   }
@@ -332,7 +332,7 @@ function scopesAt({ scopes }: OAuthPeer, requested: readonly string[]): readonly
   return [...new Set([...scopes, ...requested])]
 }
 
-/** RFC 8707 §2.2: an MCP server accepts only tokens that were requested for it (MCP-95). */
+/** Names the resource (RFC 8707 §2.2), because an MCP server accepts only tokens that were requested for it (MCP-95). */
 function requestOptions({ resource }: OAuthPeer, key: ProofKey | undefined) {
   return {
     ...(resource === undefined ? {} : { additionalParameters: { resource } }),
@@ -346,7 +346,7 @@ function failureOf(error: unknown): Failure {
   return { kind, reason: errorCodeOf(error) }
 }
 
-/** Whether a discovered address leads neither to a script nor from https to http. */
+/** False for a discovered address that is neither https nor, where plain http is allowed, http. */
 function isUsable({ protocol }: URL, { options }: OAuthPeer): boolean {
   return protocol === 'https:' || (protocol === 'http:' && options[allowInsecureRequests])
 }
@@ -362,14 +362,14 @@ function errorCodeOf(error: unknown): string {
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256' }
 
-/** The key of one token (DPoP, RFC 9449): made for each consent, and kept with its token. */
+/** The key of one token (DPoP, RFC 9449), which is created for each consent and stored with its token. */
 interface ProofKey {
   readonly handle: DPoPHandle
   /** The private key as a JWK. */
   readonly jwk: Secret
 }
 
-/** Reads a kept key, or makes one. */
+/** Reads a stored key, or creates one. */
 async function proofKey(kept: Secret | undefined): Promise<ProofKey> {
   const jwk = kept ?? (await newKey())
   const privateJwk: webcrypto.JsonWebKey = JSON.parse(jwk.reveal())
@@ -386,7 +386,7 @@ async function newKey(): Promise<Secret> {
   return new Secret(JSON.stringify({ kty, crv, x, y, d }))
 }
 
-/** Repeats a request once if the token endpoint asks for a nonce; the DPoP handle keeps the nonce (RFC 9449 §8). */
+/** Repeats a request once if the token endpoint requires a nonce; the DPoP handle remembers the nonce (RFC 9449 §8). */
 async function withNonce<Answer>(send: () => Promise<Answer>): Promise<Answer> {
   try {
     return await send()
@@ -396,7 +396,7 @@ async function withNonce<Answer>(send: () => Promise<Answer>): Promise<Answer> {
   }
 }
 
-/** A token of type `DPoP` keeps its key; a server that ignores the proof issues a plain token. */
+/** A token of type `DPoP` is stored with its key; a server that ignores the proof issues a plain token. */
 function accessToken(
   { access_token, token_type }: { readonly access_token: string; readonly token_type: string },
   key: ProofKey | undefined,

@@ -38,7 +38,7 @@ type SignInResult =
   | {
       readonly kind: 'signed_in'
       readonly token: string
-      /** The name of the approver in links. */
+      /** The approver's name, as approval links contain it. */
       readonly name: string
       readonly principal: string
     }
@@ -56,7 +56,7 @@ export class ApproverSignIn {
     return this.#options.broker.signIn !== undefined
   }
 
-  /** Sends the browser to the sign-in; `undefined` if no sign-in is configured or it does not answer. */
+  /** Redirects the browser to the sign-in; `undefined` if none is configured or it does not answer. */
   async start(
     { tenant, token }: { readonly tenant: string; readonly token: string },
     { asOther }: { readonly asOther: boolean },
@@ -134,7 +134,7 @@ interface ConsentFlowOptions extends SignInParts {
   readonly runs: { resolve(need: ChallengeNeed, end: ConsentEnd): Promise<void> }
   readonly clock: Clock
   publicUrl(): string
-  /** Whether callers without a credential are the user of this machine (rule 28); false once there is a key. */
+  /** True if callers without a credential are the user of this machine (rule 28); false once there is a key. */
   hasLocalCaller(): boolean
 }
 
@@ -191,7 +191,7 @@ export class ConsentFlow {
     const { signIn } = settings
     if (signIn === undefined) return unknownReturnPage()
     const claims = await exchangeSignIn(this.#options, back)
-    // The challenge stays open for its user: a visitor with the link cannot end it.
+    // The challenge stays open for its user, because a visitor with the link must not be able to end it.
     if (claims === undefined) return providerFailedPage('The sign-in', clear)
     if (isConsenter(store, signIn, { challenge, claims })) return await this.#showPage(challenge)
     const { principal, provider } = challenge
@@ -241,7 +241,7 @@ export class ConsentFlow {
     return outcomePage(covers ? 'completed' : 'tooLittle', challenge, clear)
   }
 
-  /** Whether storing this token, which is of no use to the challenge's tool, would take scopes away from other tools. */
+  /** True if storing this token, which the challenge's tool cannot use, would take scopes away from other tools. */
   async #removesScopes(challenge: ChallengeRecord, granted: readonly string[]): Promise<boolean> {
     const before = await this.#tokenOf(challenge)
     return before?.value !== undefined && before.scopes.some((scope) => !granted.includes(scope))
@@ -251,7 +251,7 @@ export class ConsentFlow {
     return await this.#options.store.vault.find({ tenant, principal, user, provider, kind: 'token' })
   }
 
-  /** Runs are resolved first, so that after a crash in between the next call that finds the token ends the challenge. */
+  /** Resolves runs first: after a crash in between, the next call that finds the token ends the challenge. */
   async #end(challenge: ChallengeRecord, end: Omit<ConsentEnd, 'atMs'>): Promise<void> {
     const { store, clock, runs } = this.#options
     const atMs = clock.nowMs()
@@ -304,7 +304,7 @@ export function newCredentialRef(): string {
 }
 
 /**
- * Whether the person who signed in may consent to the challenge (rule 25): its user, or for a challenge without a user the principal
+ * True if the person who signed in may consent to the challenge (rule 25): its user, or for a challenge without a user the principal
  * itself, which is the subject of a JWT from the same issuer or a user that the config names.
  */
 function isConsenter(

@@ -10,7 +10,7 @@ const IDP = 'https://login.example.com'
 const ISSUER = 'https://id.example.com'
 const RESOURCE = 'https://tracker.example.com/mcp'
 
-/** Two issuers in one function; every form that it got is kept. */
+/** A `fetch` that plays both issuers and the resource, and records every form sent to a token endpoint. */
 function issuers(movedTo = ISSUER) {
   const forms: [string, Record<string, string>][] = []
   const json = (body: object): Response =>
@@ -52,7 +52,7 @@ function settings() {
 }
 
 describe('enterprise-managed authorization', () => {
-  it('MCP-163: renews access by a new grant, and sends the refresh token to the identity provider only', async () => {
+  it('MCP-163: renews access with a new grant, and sends the refresh token only to the identity provider', async () => {
     const { forms, send } = issuers()
     const { up, identityProvider } = settings()
     const client = new EnterpriseClient(up, identityProvider, { fetch: send, clock: SYSTEM_CLOCK })
@@ -79,7 +79,7 @@ describe('enterprise-managed authorization', () => {
 })
 
 describe('a resource that moved to another issuer', () => {
-  it('MCP-157: its new issuer gets no refresh token of the old one', async () => {
+  it('MCP-157: the new issuer never gets a refresh token from the old one', async () => {
     const { forms, send } = issuers('https://other.example.com')
     const { up } = settings()
     const client = new OAuthClient(

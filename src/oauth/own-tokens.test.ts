@@ -52,7 +52,7 @@ describe('tokens of this server', () => {
     expect(await find('a')).toBe('token-2')
   })
 
-  it('MCP-164: a refusal is not repeated at the provider at once', async () => {
+  it('MCP-164: after a refusal the provider is not asked again immediately', async () => {
     const { find, asked, pass } = setting(['refused', 60_000])
     expect([await find('a'), await find('a')]).toEqual(['refused', 'refused'])
     expect(asked).toHaveLength(1)
@@ -70,7 +70,7 @@ describe('tokens of this server', () => {
 })
 
 describe('refusals', () => {
-  it('MCP-160: scopes count for their tool, and are new once', () => {
+  it('MCP-160: records scopes by tool, and reports each as new once', () => {
     const refusals = new Refusals()
     expect(refusals.noteScopes('up', 'Up.send@1.0.0', ['a'])).toBe(true)
     expect(refusals.noteScopes('up', 'Up.send@1.0.0', ['a'])).toBe(false)

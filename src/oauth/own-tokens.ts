@@ -4,18 +4,18 @@ import type { Secret } from '#kernel/base/secret'
 import type { Obtained } from './client.ts'
 
 /**
- * Tokens that this server gets for itself, and refusals of tokens by the servers behind tools. The broker has one `OwnTokens` for each
- * provider without consent, and one `Refusals`.
- * A token is used for one owner only, and requested once for all of the owner's calls that wait for it. Both are kept in memory: after a
- * restart tokens are requested again, and servers refuse a bad token again.
+ * Tokens that this server obtains for itself, and refusals of tokens by the servers behind tools. The broker has one `OwnTokens` for
+ * each provider without consent, and one `Refusals`. Both are only in memory, because after a restart tokens are requested again and
+ * servers refuse bad tokens again.
+ * Invariant: a token is used for one owner only, and requested once for all of the owner's waiting calls.
  */
 
 const EXPIRY_SKEW_MS = 60_000
-/** For a short-lived token the skew is this part of its lifetime. */
+/** For a short-lived token the skew is at most this part of its lifetime. */
 const EXPIRY_SKEW_PART = 0.25
-/** A token without an expiry is requested again after this time. */
+/** Assumed lifetime of a token without an expiry. */
 const UNKNOWN_LIFETIME_MS = 300_000
-/** A failure is repeated to calls that follow at once, so that they do not flood the provider. */
+/** For this time calls get the last failure, so that they do not flood the provider. */
 const FAILURE_MS = 5_000
 const MAX_ENTRIES = 10_000
 
@@ -68,9 +68,9 @@ export class OwnTokens {
 
 /** Refusals of tokens by the servers behind tools. */
 export class Refusals {
-  /** By provider and tool. */
+  /** Missing scopes by provider and tool. */
   readonly #scopes = new Map<string, ReadonlySet<string>>()
-  /** Digests of tokens. */
+  /** Digests of rejected tokens. */
   readonly #rejected = new Map<string, true>()
 
   scopesFor(provider: string, tool: string): readonly string[] {
@@ -78,8 +78,8 @@ export class Refusals {
   }
 
   /**
-   * From now on every token for this tool is requested with these scopes. Returns false if that was already so: the refused token had
-   * them, and another token would not help. So a server that always asks again causes no endless series of consents (MCP-160).
+   * Adds these scopes to every later token request for this tool. Returns false if they were already added: then the refused token had
+   * them, and another token would not help. This prevents endless consents for a server that always refuses (MCP-160).
    */
   noteScopes(provider: string, tool: string, scopes: readonly string[]): boolean {
     const name = JSON.stringify([provider, tool])
@@ -100,7 +100,7 @@ export class Refusals {
   }
 }
 
-/** Tokens that are only compared are kept as digests. */
+/** Digests are enough, because these tokens are only compared. */
 function digestOf(token: Secret): string {
   return hash('sha256', token.reveal(), 'base64url')
 }

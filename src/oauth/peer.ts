@@ -19,8 +19,8 @@ import { type ClientRegistry, registeredClient } from './registration.ts'
 import { type DiscoveredResource, discoverResource } from './resource-discovery.ts'
 
 /**
- * Finds an authorization server: its endpoints, our client there, and how that client authenticates. `OAuthClient` asks for it before
- * every request.
+ * Finds an authorization server: its endpoints, this server's client id there, and how the client authenticates. `OAuthClient` uses
+ * it before every request.
  * Discovered endpoints are kept for an hour, and longer while discovery fails; `forget` discards them.
  */
 
@@ -41,7 +41,7 @@ export interface OAuthPeer {
   readonly options: PeerOptions
   /** The resource that tokens are for (RFC 8707). */
   readonly resource: string | undefined
-  /** Scopes that the resource asks for. */
+  /** Scopes that the resource requires. */
   readonly scopes: readonly string[]
   readonly usesDpop: boolean
 }
@@ -68,7 +68,7 @@ export class PeerFinder {
   constructor(settings: OAuthClientSettings, parts: OAuthParts) {
     this.#settings = settings
     this.#parts = parts
-    // The config allows plain http only to this machine.
+    // The config accepts plain http only for addresses of this machine.
     const first = settings.issuer ?? settings.tokenEndpoint ?? settings.resource ?? ''
     this.#options = {
       [customFetch]: (url, { body, ...rest }) =>
@@ -84,7 +84,7 @@ export class PeerFinder {
     return { ...found, client: { client_id: clientId, [clockTolerance]: SKEW_SECONDS }, clientAuth, options }
   }
 
-  /** The next request reads the metadata again: the resource may have moved to another issuer. */
+  /** Makes the next request read the metadata again, because the resource may have moved to another issuer. */
   forget(): void {
     this.#known = undefined
   }
@@ -131,7 +131,7 @@ export class PeerFinder {
     }
     const url = new URL(issuer)
     let response = await discoveryRequest(url, { algorithm: 'oidc', ...options })
-    // The server is not an OpenID provider, so its metadata is at the path that RFC 8414 defines.
+    // A server that is not an OpenID provider has its metadata at the path of RFC 8414.
     if (response.status === 404) response = await discoveryRequest(url, { algorithm: 'oauth2', ...options })
     const as = await processDiscoveryResponse(url, response)
     return { as: { ...as, ...this.#configuredEndpoints() }, scopes: [], usesDpop: dpop ?? false, resource }
@@ -164,7 +164,7 @@ const CURVES = new Map([
   ['secp521r1', 'ES512'],
 ])
 
-/** RFC 7523 §2.2; the algorithm follows from the key. */
+/** Authentication with a signed JWT (RFC 7523 §2.2). The key determines the algorithm. */
 async function keyAuth(privateKey: Secret, kid: string | undefined): Promise<ClientAuth> {
   const { importPKCS8 } = await import('jose')
   const { asymmetricKeyType, asymmetricKeyDetails } = createPrivateKey(privateKey.reveal())

@@ -14,18 +14,18 @@ import type { PeerOptions } from './peer.ts'
  */
 
 export const DOCUMENT_PATH = '/oauth/client-metadata.json'
-/** No caller has this principal, so no tool can be given its secrets. */
+/** No caller has this principal, so its secrets can reach no tool. */
 const OWNER = { tenant: DEFAULT_TENANT, principal: 'collet:oauth', user: '' }
 const GRANTS = ['authorization_code', 'refresh_token']
 
-/** Our client at one issuer. */
+/** This server's client at one issuer. */
 export interface RegisteredClient {
   readonly clientId: string
   readonly clientSecret: Secret | undefined
   readonly clientAuth: 'basic' | 'post' | 'none'
 }
 
-/** What registration needs from the server. */
+/** The addresses and the storage that registration needs. */
 export interface ClientRegistry {
   /** The public address of the metadata document; `undefined` if authorization servers cannot read it. */
   documentUrl(): string | undefined
@@ -54,7 +54,7 @@ export async function registeredClient(
   if (kept !== undefined && kept.redirectUri === redirectUri && isCurrent) return kept
   const client = await register(as, redirectUri, parts.options)
   await registry.keep(as.issuer, client)
-  // Another replica may have registered at the same time: all replicas use the registration that is kept.
+  // Another replica may have registered at the same time. All replicas use the registration that was stored.
   return (await registry.find(as.issuer)) ?? client
 }
 
@@ -77,7 +77,7 @@ async function register(
     },
     options,
   )
-  // Servers that leave out required members of the answer are common, so only those that are used are checked.
+  // Many servers leave out required members of the answer, so only the members that are used are checked.
   const answer: unknown = await response.json()
   if (!isRecord(answer) || typeof answer.client_id !== 'string' || !response.ok)
     throw Object.assign(new Error('the issuer did not register this server'), {
@@ -97,7 +97,7 @@ async function register(
   }
 }
 
-/** In the order of preference. */
+/** Authentication methods in order of preference. */
 const METHODS: readonly (readonly [string, RegisteredClient['clientAuth']])[] = [
   ['client_secret_basic', 'basic'],
   ['client_secret_post', 'post'],

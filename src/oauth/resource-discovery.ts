@@ -2,18 +2,19 @@ import { type AuthorizationServer, processDiscoveryResponse } from 'oauth4webapi
 import { isRecord } from '#kernel/base/json'
 
 /**
- * Finds the authorization server of a protected resource, for example an MCP server: its challenge, its metadata (RFC 9728), and the
- * metadata of the issuer that it names (RFC 8414, OpenID Connect Discovery). Providers of the config that name only a `resource` use it.
- * Metadata counts only if it is about this resource and this issuer (MCP-155).
+ * Finds the authorization server of a protected resource such as an MCP server. It reads the resource's challenge and metadata
+ * (RFC 9728), and the metadata of the issuer that they name (RFC 8414, OpenID Connect Discovery). Providers of the config that name
+ * only a `resource` use it.
+ * Invariant: metadata is accepted only if it is about this resource and this issuer (MCP-155).
  */
 
 export interface DiscoveredResource {
-  /** The name that the resource gives itself: the audience of its tokens. */
+  /** The identifier in the resource's metadata, which is the audience of its tokens. */
   readonly resource: string
   readonly as: AuthorizationServer
-  /** The scopes that the resource asks for, and `offline_access` if the issuer has it. */
+  /** The scopes that the resource requires, and `offline_access` if the issuer supports it. */
   readonly scopes: readonly string[]
-  /** Whether the resource accepts only tokens that are bound to a key. */
+  /** True if the resource accepts only tokens that are bound to a key. */
   readonly usesDpop: boolean
 }
 
@@ -46,7 +47,7 @@ interface Challenge {
   readonly usesDpop: boolean
 }
 
-/** Sends a request without a credential. If the server accepts it, it changes nothing. */
+/** Reads the challenge to a request without a credential. The request is a ping, so it has no effect if the server accepts it. */
 async function readChallenge(url: string, send: Send): Promise<Challenge> {
   const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
   const answer = await send(url, { method: 'POST', headers, body: PING }).catch(() => undefined)
@@ -59,7 +60,7 @@ async function readChallenge(url: string, send: Send): Promise<Challenge> {
   }
 }
 
-/** The document that the challenge names, else the one at the usual places; `undefined` for servers of 2025-03-26, which have none. */
+/** The document that the challenge names, otherwise the one at a well-known path; `undefined` for servers of 2025-03-26, which have none. */
 async function readResourceDocument(
   url: string,
   metadataUrl: string | undefined,
@@ -81,7 +82,7 @@ async function readJson(url: string, send: Send): Promise<Readonly<Record<string
   return isRecord(value) ? value : undefined
 }
 
-/** Whether a URL is the resource or below it: tokens for a server are valid at its endpoints. */
+/** True if a URL is the resource or below it, because tokens for a server are valid at its endpoints. */
 function isWithin(url: string, resource: string): boolean {
   const endpoint = URL.parse(url)
   const base = URL.parse(resource)
@@ -90,7 +91,7 @@ function isWithin(url: string, resource: string): boolean {
   return endpoint.pathname === base.pathname || endpoint.pathname.startsWith(folder)
 }
 
-/** `isOld`: a server of 2025-03-26, whose endpoints are at fixed paths if it has no metadata. */
+/** `isOld`: for a server of 2025-03-26, whose endpoints are at fixed paths if it has no metadata. */
 async function readServer(issuer: string, send: Send, isOld: boolean): Promise<AuthorizationServer> {
   const { origin, pathname } = new URL(issuer)
   const path = pathname.replace(/\/$/, '')

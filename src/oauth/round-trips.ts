@@ -9,13 +9,13 @@ import type { Consent } from '#store/consents'
 import type { Departure, ProviderClient, Return } from './client.ts'
 
 /**
- * A browser's round trips to an authorization server and back, with their cookies. Consents, approvals and the console's
- * sign-in use it.
- * A return counts once, within minutes, and only in the browser that started it; the data behind `state` is in the store.
+ * A browser's round trips to an authorization server and back, with their cookies. Consents, approvals and the console's sign-in
+ * use it. The data of a round trip is in the store, under its `state`.
+ * Invariant: a return is accepted once, within ten minutes, and only in the browser that started the round trip.
  */
 
 const LIFETIME_MS = 10 * 60_000
-/** Maximum number of round trips that are kept per challenge and stage: opening a link again and again must not fill the store. */
+/** Maximum number of open round trips per challenge and stage, so that opening a link repeatedly cannot fill the store. */
 const MAX_OPEN = 10
 const MAX_STATE_LENGTH = 200
 const COOKIE_NAME_CHARACTERS = 16
@@ -26,7 +26,7 @@ interface RoundTripOptions {
   publicUrl(): string
 }
 
-/** The purpose of a round trip; `note` is sealed and returned with the arrival. */
+/** The purpose of a round trip. `note` is stored encrypted and returned with the arrival. */
 interface Trip extends Pick<Consent, 'tenant' | 'challenge' | 'stage'> {
   readonly note?: string
 }
@@ -132,7 +132,7 @@ function randomText(): string {
 }
 
 interface FlowCookiesOptions {
-  /** Whether browsers use https; only then can a cookie be bound to this host. */
+  /** True if browsers use https; only then can a cookie be bound to this host. */
   readonly isSecure: boolean
   readonly maxAgeSeconds: number
 }

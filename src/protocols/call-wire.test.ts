@@ -10,7 +10,7 @@ function revealed(given: ReadonlyMap<string, { reveal(): string }>): Record<stri
 }
 
 describe('requirement headers', () => {
-  it('encode any id and any text in header characters, and decode them unchanged', () => {
+  it('encode any id and any text in header-safe characters, and decode them unchanged', () => {
     fc.assert(
       fc.property(PAIRS, PAIRS, fc.option(TEXT, { nil: undefined }), (tokens, secrets, userId) => {
         fc.pre(userId?.includes('\0') !== true)

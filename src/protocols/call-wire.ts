@@ -19,8 +19,8 @@ import { type CallReply, type CallRequest, NO_SECRETS } from '#kernel/call/call'
  */
 
 /**
- * Headers for what a call needs beyond its arguments, where a protocol has no field for it. The first two
- * repeat, each with `<id>=<base64url of the UTF-8 text>`; ids and the user are percent-encoded.
+ * Headers for a call's requirements, where a protocol has no field for them. The first two may be repeated, each with
+ * `<id>=<base64url of the UTF-8 text>`; ids and the user are percent-encoded.
  */
 const TOKEN_HEADER = 'collet-authorization'
 const SECRET_HEADER = 'collet-secret'
@@ -195,7 +195,7 @@ function usableKey(key: string | undefined): string | undefined {
   }
 }
 
-/** Upper bound of `Prefer: wait`, whatever the operator allows. */
+/** Upper limit of `Prefer: wait`. */
 const MAX_WAIT_S = 60
 const WAIT = /^wait\s*=\s*"?([0-9]{1,9})"?$/i
 
@@ -298,8 +298,8 @@ interface WireChallenge {
 }
 
 /**
- * What a call lacks, in one shape for every protocol that can express it (OTC-75). `secrets` and `approval`
- * are our extensions: OTC requires a 400 for them but defines no member (OTC/C-28).
+ * The missing requirements of a call, in one form for every protocol that can express them (OTC-75). `secrets` and `approval` are
+ * extensions of Collet: OTC requires a 400 for them but defines no member (OTC/C-28).
  */
 export interface WireMissing {
   readonly authorization?: readonly WireChallenge[]
@@ -309,7 +309,7 @@ export interface WireMissing {
   readonly approval?: WireChallenge
 }
 
-/** Subject of each challenge, by its id. A map beside the challenges, because the challenge object is closed (OTC-76). */
+/** Provider and scopes of each challenge, by its id. They are in a separate map because the challenge object is closed (OTC-76). */
 export type WireChallenges = Readonly<
   Record<string, { readonly provider: string; readonly scopes: readonly string[] }>
 >

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { FrameQueue } from './frame-queue.ts'
 
 describe('FrameQueue', () => {
-  it('returns frames in order, also to a waiting reader', async () => {
+  it('returns frames in order, even to a waiting reader', async () => {
     const frames = new FrameQueue(1)
     const first = frames.next()
     frames.add('1', true)

@@ -25,7 +25,7 @@ describe('html', () => {
 })
 
 describe('the styles of pages', () => {
-  it("uses the console's values: a token has one value in both", () => {
+  it("use the values of the console's tokens", () => {
     const file = join(import.meta.dirname, '../../console/src/styles/tokens.css')
     const [root = ''] = readFileSync(file, 'utf8').split('}')
     const tokens = new Map(
@@ -40,7 +40,7 @@ describe('the styles of pages', () => {
     for (const [, name = '', value] of found) expect([name, value]).toEqual([name, tokens.get(name)])
   })
 
-  it('uses no other colours', () => {
+  it('use no other colours', () => {
     expect(PAGE_STYLE.slice(PAGE_STYLE.indexOf('}'))).not.toMatch(/#[0-9a-f]{3}/i)
   })
 })

@@ -72,7 +72,7 @@ function contentSecurityPolicy(formAction: "'none'" | "'self'"): string {
   ].join('; ')
 }
 
-/** Headers of every page and of every redirect between pages: not stored, not framed, no referrer. */
+/** Headers of every page and of every redirect between pages. They forbid storing, framing and referrers. */
 export const PAGE_HEADERS = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy': contentSecurityPolicy("'none'"),
@@ -89,7 +89,7 @@ export const FORM_PAGE_HEADERS = {
   'cross-origin-opener-policy': 'same-origin',
 } as const
 
-/** Trusted HTML that is inserted unescaped; only the `html` tag makes it. */
+/** Trusted HTML that is inserted unescaped. Only this module creates it. */
 export class Html {
   readonly text: string
 
@@ -111,7 +111,7 @@ function toText(value: string | number | Html | readonly Html[]): string {
   return typeof value === 'object' ? value.map(toText).join('') : escapeHtml(String(value))
 }
 
-/** Not made with the template tag, because bundlers rewrite templates that contain this end tag. */
+/** Not created with the template tag, because bundlers rewrite templates that contain this end tag. */
 const SCRIPT_ELEMENT = new Html(`<script>${SCRIPT}</script>`)
 
 /** A time that the browser shows in its own time zone. */

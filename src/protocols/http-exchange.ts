@@ -32,15 +32,15 @@ export interface HttpRequest {
   readonly traceparent?: string
   /** `tracestate` and `baggage` that came with the trace; `undefined` if there are none. */
   readonly traceExtras?: TraceExtras | undefined
-  /** The trace itself, for protocols whose operations have spans. */
+  /** The trace context, for protocols whose operations have spans. */
   readonly trace?: TraceContext
   /** Continues the trace that a message names in its own members; an invalid `traceparent` changes nothing. */
   continueTrace?(named: NamedTrace): void
   /** Sets the trace of this request to the id in its body, if that is a valid trace id (32 hex digits). */
   adoptTrace?(traceId: string): void
-  /** Aborted when the client disconnects, or has its whole answer. */
+  /** Aborted when the client disconnects or has received its whole answer. */
   readonly signal?: AbortSignal
-  /** Aborted when the client disconnects before it has its whole answer. */
+  /** Aborted when the client disconnects before it has received its whole answer. */
   readonly left?: AbortSignal
 }
 
@@ -64,14 +64,14 @@ export interface HttpRoute {
   readonly path: string
   /** `open` routes are reachable without a credential; they run as `anonymous`. */
   readonly access: 'authenticated' | 'open'
-  /** Whether the route also accepts the operator's start token as the only credential. */
+  /** If set, the operator's start token is accepted as the only credential. */
   readonly forOperators?: true
   /**
-   * Whether the route accepts `Collet-Run-As`, with which the operator's browser names the caller to run as; every other route
-   * refuses that header.
+   * If set, the route accepts `Collet-Run-As`, with which the operator's browser names the caller to run as. Every other route
+   * refuses this header.
    */
   readonly takesRunAs?: true
-  /** How the request body is read: `form` reads the fields of our own pages into an object; `never` leaves the body unread. */
+  /** How the request body is read: `form` reads the form fields of this server's pages into an object; `never` leaves the body unread. */
   readonly body: 'json' | 'form' | 'never'
   /**
    * A path below which this protocol answers every request: `refuse` also answers paths without a route. If
@@ -100,15 +100,15 @@ export function readCookie(header: string | undefined, name: string): string | u
 }
 
 /**
- * True if the browser states that the request comes from our own page. Old browsers and programs do not send
- * this header and pass.
+ * False if the browser states that the request does not come from this server's own page. Old browsers and programs do not send
+ * the header and are accepted.
  */
 export function isFromOwnPage({ headers }: Pick<HttpRequest, 'headers'>): boolean {
   const site = headers['sec-fetch-site']
   return site === undefined || site === 'same-origin'
 }
 
-/** True if the request accepts `text/html` by name, as browsers do; programs accept anything, or name other types. */
+/** True if the request accepts `text/html` by name, as browsers do. Programs accept anything or name other types. */
 export function isForPerson({ headers: { accept = '' } }: Pick<HttpRequest, 'headers'>): boolean {
   return accept.split(',').some((part) => part.split(';', 1)[0]?.trim().toLowerCase() === 'text/html')
 }

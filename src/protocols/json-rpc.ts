@@ -3,7 +3,7 @@ import type { JsonValue } from '#kernel/base/json'
 /*
  * JSON-RPC 2.0 facts that MCP and OpenTool share: the error codes and the id type.
  * Both protocols and their clients import it.
- * A JSON-RPC id only matches an answer to its request; it is never an idempotency key by itself (rule 4).
+ * Invariant: a JSON-RPC id only matches an answer to its request, and is not an idempotency key by itself (rule 4).
  */
 
 /** Codes of JSON-RPC 2.0 §5.1. */

@@ -5,9 +5,9 @@ import { otc } from './otc/protocol.ts'
 import type { SectionConfig, SectionSettings } from './protocol.ts'
 
 /*
- * The list of served protocols.
- * The config takes its sections from here, and the server its routes, roots and headers.
- * Adding a protocol means adding one entry here.
+ * The list of served protocols. The config reads their sections from it, and the server their routes, roots and headers.
+ * To add a protocol, add one entry here.
+ * Invariant: the keys are the names of the config sections.
  */
 
 export const PROTOCOLS = { openwop, otc, opentool, mcp } as const

@@ -183,7 +183,7 @@ describe('opentool.connect', () => {
     )
     const failure = await failureOf(opentool.connect(server.url, { maxRetries: 5 }).call(CALL))
     expect([failure.class, server.requests.length]).toEqual(['transport', 1])
-    expect(failure.message).toContain('Whether the call ran is not known')
+    expect(failure.message).toContain('It is not known whether the call ran')
   })
 
   it('OTS-66: waits for the configured time, or until its caller aborts', async () => {

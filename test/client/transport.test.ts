@@ -81,7 +81,7 @@ describe('over real HTTP', () => {
       error: { class: 'transport', retries: 0, cause: expect.objectContaining({ message: 'user left' }) },
     })
     if (!tried.ok)
-      expect(tried.error.message).toMatch(/aborted by its caller.*Whether the call ran is not known/)
+      expect(tried.error.message).toMatch(/aborted by its caller.*It is not known whether the call ran/)
   })
 
   it("the client's signal ends every call", async () => {

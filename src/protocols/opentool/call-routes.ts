@@ -36,8 +36,7 @@ import { jsonReply, refuseCall, refuseStream, retryHeader, toWireError } from '.
 import { CALL_PATH, JSON_TYPE, STREAM_PATH } from './wire.ts'
 
 /*
- * The OpenTool routes that run functions, `/call` and `/streamCall`, with the options of the protocol.
- * Registered by `routes.ts`; `server/start-server.ts` passes the options of `collet opentool start`.
+ * The OpenTool routes that run functions, `/call` and `/streamCall`, with the options of the protocol. `routes.ts` registers them.
  * Invariant: both routes decode a request and pass it to the gateway in the same way.
  */
 
@@ -57,7 +56,7 @@ export function streamRoute(parts: CallParts): HttpRoute {
 function handleStream(request: HttpRequest, parts: CallParts): HttpReply {
   const read = readFunctionCall(request, parts)
   if ('status' in read) return read
-  // The response head is sent before the call is recorded, and it names the call (rule 6).
+  // The response headers are sent before the call is recorded, and they name the call (rule 6).
   const freshId = newCallId()
   const key = read.call.key ?? freshId
   const queue = new FrameQueue(1)
@@ -101,7 +100,7 @@ async function* frames(
   if (reply.outcome.ok) yield encodeEvent('done', JSON.stringify({ done: method }))
 }
 
-/** `POST /call`: one function, one answer, HTTP 200 whatever the function did (OTS-33 to OTS-43). */
+/** `POST /call`: calls one function and answers with HTTP 200, even if the function fails (OTS-33 to OTS-43). */
 export function callRoute(parts: CallParts): HttpRoute {
   return { ...POST, path: CALL_PATH, handle: (request) => handleCall(request, parts), refuse: refuseCall }
 }
@@ -127,7 +126,7 @@ interface CallParts {
 
 interface FunctionCall {
   readonly request: FunctionRequest
-  /** The function; `undefined` if this principal has no function with this name. */
+  /** `undefined` if this principal has no function with this name. */
   readonly served: ServedFunction | undefined
   readonly call: CallRequest
 }
@@ -194,7 +193,7 @@ export interface OpenToolOptions {
   readonly version: string
   /** The document that `/load` serves, without `$ref` (OTS-45); `{}` for `undefined` (OTS-44). Called once per catalog. */
   readonly document?: ((catalog: Catalog) => MaybePromise<string | undefined>) | undefined
-  /** Takes a string `id` as the idempotency key of a request that has no `Idempotency-Key` header (rule 4). */
+  /** Uses a string `id` as the idempotency key of a request that has no `Idempotency-Key` header (rule 4). */
   readonly stringIdsAreKeys?: boolean | undefined
   /** Serves `/streamCall`, an extension of one SDK (OTS-50). */
   readonly streaming?: boolean | undefined

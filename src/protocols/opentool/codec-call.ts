@@ -20,12 +20,12 @@ export function encodeValue(id: JsonRpcId, opening: string, valueJson: string): 
     : `${opening}${valueJson}},"error":null,"id":${JSON.stringify(id)}}`
 }
 
-/** Encodes an error, beside which `result` is `{}` (OTS-39). */
+/** Encodes an error; `result` is then `{}` (OTS-39). */
 export function encodeError(id: JsonRpcId | null, error: WireError): string {
   return `{"jsonrpc":"2.0","result":{},"error":${JSON.stringify(error)},"id":${JSON.stringify(id)}}`
 }
 
-/** Characters that the dot of a regular expression treats as line ends, though JSON does not. */
+/** Characters that regular expressions treat as line ends, though JSON does not. */
 const LINE_SEPARATORS = /[\u2028\u2029]/g
 
 /**

@@ -6,7 +6,7 @@ import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kerne
  * Reading is lenient, because official servers differ from the specification (OTS-64, OTS-65).
  */
 
-/** Why a call failed, by the exception names of the client specification (OTS-64). */
+/** The exception names of the client specification (OTS-64). */
 export type ExceptionName =
   | 'ResponseNullException'
   | 'ErrorNullException'
@@ -75,7 +75,7 @@ export function readEnvelope(envelope: JsonObject, id: string, status: number): 
   if (result === undefined || result === null) {
     return failed({ name: 'ErrorNullException', code: status, message: 'Error is null' })
   }
-  // Some servers return bare values; ours never do (OTS-38).
+  // Some servers return bare values, although the specification requires an object (OTS-38).
   return { ok: true, result: isJsonObject(result) ? result : { result } }
 }
 

@@ -44,7 +44,7 @@ describe('schemas that fromJsonSchema refuses', () => {
     ['constants that differ', input({ allOf: [{ const: 1 }, { const: 2 }] }), [`unrepresentable ${P}/allOf`]],
     ['a constant of another type', input({ type: 'string', const: 1 }), [`unrepresentable ${P}/const`]],
     [
-      'branches that none can be',
+      'branches that are all impossible',
       input({ type: 'string', anyOf: [{ type: 'integer' }] }),
       [`unrepresentable ${P}/anyOf`],
     ],
@@ -87,7 +87,7 @@ describe('schemas that fromJsonSchema refuses', () => {
     }
   })
 
-  it('OTS-83: recursion ends, also where schemas refer to each other in a ring', () => {
+  it('OTS-83: recursion ends, even where schemas refer to each other in a cycle', () => {
     const $defs = {
       A: { type: 'object', properties: { b: { $ref: '#/$defs/B' } } },
       B: { anyOf: [{ $ref: '#/$defs/A' }, { type: 'null' }] },
@@ -121,7 +121,7 @@ describe('schemas that fromJsonSchema refuses', () => {
     expect(cpuMsSince(started)).toBeLessThan(5_000)
   })
 
-  it('OTS-83: throws only conversion errors, for any value', () => {
+  it('OTS-83: throws only conversion errors for any value', () => {
     const keyword = fc.constantFrom(
       ...[
         'type',

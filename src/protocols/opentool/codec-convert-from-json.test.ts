@@ -132,7 +132,7 @@ describe('fromJsonSchema', () => {
     ],
     ['a false property', { type: 'object', properties: { a: false } }, FREE, [`dropped ${P}/properties/a`]],
     [
-      'an unlike object',
+      'objects that differ',
       {
         anyOf: [
           { type: 'object', properties: { a: { type: 'string' } } },
@@ -143,7 +143,7 @@ describe('fromJsonSchema', () => {
       [`approximated ${P}/anyOf`],
     ],
     [
-      'integers apart from numbers',
+      'either an integer or a number',
       { oneOf: [{ type: 'integer' }, { type: 'number' }] },
       { type: 'number' },
       [`dropped ${P}/oneOf`],
@@ -186,7 +186,7 @@ describe('fromJsonSchema', () => {
       [`dropped ${P}/anyOf`],
     ],
     [
-      'a type that stands behind the union',
+      'a type that is only in allOf',
       { anyOf: [{ required: ['a'] }, {}], allOf: [{ type: 'object' }] },
       FREE,
       [`dropped ${P}/anyOf`],
@@ -211,7 +211,7 @@ describe('fromJsonSchema', () => {
       'May be null',
       [`approximated ${P}/anyOf`],
     ],
-  ])('OTS-82: what may be null becomes optional: %j', (schema, description, losses) => {
+  ])('OTS-82: a parameter that may be null becomes optional: %j', (schema, description, losses) => {
     expect(convert(schema)).toMatchObject({ p: { description, required: false }, losses })
     const nested = convert({
       type: 'object',
@@ -271,7 +271,7 @@ describe('fromJsonSchema', () => {
       [`approximated ${P}/items`],
     ],
     [{ type: 'array', items: false }, 'Constraints: exactly 0 items', [`dropped ${P}/items`]],
-  ])('OTS-82: describes in words what types cannot express: %j', (schema, description, losses) => {
+  ])('OTS-82: describes constraints that types cannot express: %j', (schema, description, losses) => {
     const converted = convert(schema)
     expect(converted.p?.description).toBe(description)
     expect(converted.losses).toEqual(losses)
@@ -316,7 +316,7 @@ describe('fromJsonSchema', () => {
 })
 
 describe('returnFromJsonSchema', () => {
-  it('OTS-81: gives a return of any type under its name', () => {
+  it('OTS-81: converts a return of any type, under its name', () => {
     const schema = { type: 'array', items: { type: 'number' }, description: 'all of them' }
     expect(returnFromJsonSchema(schema, { name: 'sums' })).toEqual({
       return: {

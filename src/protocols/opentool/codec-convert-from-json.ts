@@ -38,7 +38,7 @@ export interface FromJsonSchemaOptions {
 }
 
 export interface FromInputSchemaOptions extends FromJsonSchemaOptions {
-  /** Whether a schema that is not an object becomes one parameter `input`. Default: it is refused. */
+  /** If true, a schema that is not an object becomes one parameter `input`. Default: it is refused. */
   readonly wrap?: boolean
 }
 
@@ -149,7 +149,7 @@ interface LoweredSchema {
   /** The schema without its description, which a parameter takes over. */
   readonly schema: OpenToolValueSchema
   readonly description: string | undefined
-  /** Whether the source also accepts null, so that its parent makes it optional. */
+  /** True if the source also accepts null; then the parent makes it optional. */
   readonly nullable: boolean
 }
 
@@ -207,7 +207,7 @@ class Lowering {
     }
   }
 
-  /** Removes null, which OpenTool does not have, and returns whether the value becomes optional. */
+  /** Removes null, which OpenTool does not have. Returns true if the value becomes optional. */
   #takeNull(shape: Shape): boolean {
     const accepted = acceptsNull(shape)
     if (accepted) this.lose(shape.typesFrom, 'approximated')
@@ -221,7 +221,7 @@ class Lowering {
     return title?.text
   }
 
-  /** Keeps values of one scalar type; other scalars are listed in the description, structured values are left out. */
+  /** Keeps the values if all have one scalar type. Values of several types are listed in the description; structured values are left out. */
   #chooseEnum(shape: Shape, written: JsonArray, alternatives: string[]): ChosenEnum | undefined {
     const values = written.filter((value) => value !== null && acceptsType(shape, value))
     const [first, ...more] = widestTypes(values.map(typeOfValue))

@@ -43,7 +43,7 @@ function keepUniqueValues(branches: readonly Shape[]): void {
 }
 
 function acceptNull(shape: Shape, from: Origin): void {
-  // A shape without types accepts null already.
+  // A shape without types already accepts null.
   if (shape.types === undefined) return
   if (!shape.types.includes('null')) shape.types = [...shape.types, 'null']
   if (shape.enum !== undefined && !shape.enum.includes(null)) shape.enum = [...shape.enum, null]
@@ -84,7 +84,7 @@ function firstOf(values: readonly Shape[], from: Origin): Shape {
   return first
 }
 
-/** A union loses which members of objects belong together, constraints of individual branches, and the exclusivity of `oneOf`. */
+/** A union does not keep which object members belong together, the constraints of one branch, and the exclusivity of `oneOf`. */
 function losesSomething(values: readonly Shape[], joined: Shape, { keyword }: Origin): boolean {
   if (joined.types === undefined) return false
   if (keyword === 'oneOf' || joined.types.includes('object')) return true
@@ -134,7 +134,7 @@ function joinArrays(joined: Shape, shapes: readonly Shape[]): Shape | undefined 
   return joined.items === undefined ? undefined : joined
 }
 
-/** Has the members of all branches, and requires the names that all branches require; `undefined` if the types of a member are incompatible. */
+/** An object with the members of all branches that requires the names that all branches require; `undefined` if a member has incompatible types. */
 function joinObjects(joined: Shape, shapes: readonly Shape[]): Shape | undefined {
   const members = shapes.flatMap(({ properties }) => [...properties])
   for (const [name, sameName] of Map.groupBy(members, ([name]) => name)) {
@@ -285,7 +285,7 @@ export function acceptsType({ types }: Shape, value: JsonValue): boolean {
   return types?.some((type) => (type === 'null' ? value === null : hasType(value, type))) ?? true
 }
 
-/** True if null is declared; a shape of any value does not count. */
+/** True if null is declared. A shape without types accepts null but does not declare it. */
 export function acceptsNull({ types, enum: values }: Shape): boolean {
   return types?.includes('null') === true && values?.includes(null) !== false
 }
@@ -316,7 +316,7 @@ export type Origin = Omit<SchemaLoss, 'severity'>
 /** `strict` refuses a conversion that changes the meaning, `lossy` converts as far as possible. */
 export type ConversionMode = 'strict' | 'lossy'
 
-/** The schema cannot be converted in this mode; carries every loss, including minor losses. */
+/** The schema cannot be converted in this mode. `losses` has every loss, including minor ones. */
 export class SchemaConversionError extends Error {
   override readonly name = 'SchemaConversionError'
   readonly rule = 'OTS-83'

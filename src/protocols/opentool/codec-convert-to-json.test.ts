@@ -39,7 +39,7 @@ describe('toJsonSchema', () => {
     expect(toJsonSchema(functionWith({})).output).toBeNull()
   })
 
-  it('OTS-80: leaves free-form objects and arrays free, and gives no meaning to members that have none', () => {
+  it('OTS-80: leaves free-form objects and arrays unconstrained, and drops members that have no meaning in OpenTool', () => {
     const schema = { type: 'object', minProperties: 3, 'x-a': 1, required: [] } as const
     const parameters = [
       { name: 'a', schema, required: false },
@@ -51,7 +51,7 @@ describe('toJsonSchema', () => {
     })
   })
 
-  it('OTS-80: references become `$defs`, recursive ones too, with names escaped', () => {
+  it('OTS-80: references become `$defs` with escaped names, even recursive ones', () => {
     const node = { type: 'object', properties: { next: { $ref: '#/schemas/a#b?~é %' } } } as const
     const schemas = {
       'a#b?~é %': node,

@@ -58,7 +58,7 @@ export function toOpenAiTool(written: OpenToolFunction, options?: ToJsonSchemaOp
   }
 }
 
-/** Decodes a model's call; models send an empty text if there are no arguments. Throws a `ToolError` that a model can act on. */
+/** Decodes a model's call. Models may send an empty string if there are no arguments. Throws a `ToolError` that a model can act on. */
 export function fromOpenAiToolCall({ id, function: called }: OpenAiToolCall): FunctionCall {
   const { name, arguments: text } = called
   const parsed = text.trim() === '' ? {} : parseJson(text)
@@ -103,8 +103,8 @@ export function toJsonSchema(
 
 /**
  * JSON Schema of the return value of a function without references; `null` if it has no return value.
- * OpenTool cannot express "any value", and people write an object without members instead (OTS-82), so that
- * schema accepts any value here.
+ * OpenTool cannot express "any value", and authors write an object without members instead (OTS-82), so such a schema accepts
+ * any value here.
  */
 export function valueSchemaOf({ return: returned }: Pick<OpenToolFunction, 'return'>): JsonObject | null {
   if (!returned) return null
@@ -134,7 +134,7 @@ function objectSchema(
     members.map((member) => [member.name, propertySchema(member, schemas, used)]),
   )
   const definitions: Record<string, JsonValue> = {}
-  // The map grows while definitions refer to others.
+  // `valueSchema` adds to the map when a definition refers to another one.
   for (const [name, schema] of used) setMember(definitions, name, valueSchema(schema, schemas, used))
   return {
     type: 'object',
@@ -144,7 +144,7 @@ function objectSchema(
   }
 }
 
-/** The parameter's description wins; the schema's own description, if different, is kept for converting back. */
+/** The parameter's description takes precedence. A different description of the schema is kept for converting back. */
 function propertySchema(
   { description, schema }: OpenToolReturn,
   schemas: OpenToolSchemas,
@@ -178,7 +178,7 @@ function definitionOf(reference: OpenToolReference, schemas: OpenToolSchemas, us
   const name = referenceName(reference.$ref)
   const target = targetOf(schemas, reference)
   if (name === undefined || target === undefined) {
-    const message = `\`schemas\` has nothing for ${describeValue(reference.$ref)}; pass \`schemas\`, or dereference first.`
+    const message = `\`schemas\` has no schema for ${describeValue(reference.$ref)}; pass \`schemas\`, or dereference first.`
     throw new OpenToolDocumentError([{ path: '', rule: 'OTS-21', level: 'error', message }])
   }
   used.set(name, target)

@@ -7,7 +7,7 @@ function namesOf(...originals: string[]) {
   return assignNames(originals.map((name) => ({ key: name, name })))
 }
 
-describe('names', () => {
+describe('names of functions', () => {
   it('OTS-84: a long name is shortened and made unique with a hash of the original', () => {
     const [left, right] = ['a'.repeat(65), 'a'.repeat(66)]
     expect(legalName(left)).toMatch(/^a{55}_[0-9a-f]{8}$/)
@@ -16,7 +16,7 @@ describe('names', () => {
     expect(legalName('😀.é')).toBe('___')
   })
 
-  it('OTS-84: in a collision the legal name stays, in any order', () => {
+  it('OTS-84: in a collision the name that was already legal is kept, in any order', () => {
     const { nameOf, keyByName } = namesOf('a.b', 'a/b', 'a_b')
     expect(nameOf.get('a_b')).toBe('a_b')
     expect(nameOf.get('a.b')).toMatch(/^a_b_[0-9a-f]{8}$/)

@@ -25,7 +25,7 @@ function toolOf(definition: Omit<Partial<ToolDefinition>, 'id'> & { readonly id:
 const USUAL = { safetyTier: 'write' }
 
 describe('documentOf', () => {
-  it('OTS-81: describes prepared tools, newest version of each, in order', () => {
+  it('OTS-81: describes the newest version of each prepared tool, in order', () => {
     const input = z.object({
       a: z.number().describe('left'),
       b: z.number().min(1).optional().describe('right'),
@@ -75,7 +75,7 @@ describe('documentOf', () => {
     expect(load(serialize(document))).toEqual(document)
   })
 
-  it('OTS-38: the return is named by the title of the output, if that is a legal name', () => {
+  it('OTS-38: the name of the return is the title of the output, if that is a legal name', () => {
     const named = (title: string) => toolOf({ id: 'A.B@1.0.0', output: { type: 'string', title } })
     expect(returnNameOf(named('greeting'))).toBe('greeting')
     expect(returnNameOf(named('The greeting'))).toBe('result')
@@ -101,7 +101,7 @@ describe('documentOf', () => {
     expect(nameOf.get('B.Add@1.0.0')).toBe(second)
   })
 
-  it('OTS-83: skips a tool that cannot be described, and only that one', () => {
+  it('OTS-83: skips only a tool that cannot be described', () => {
     const never = {
       type: 'object',
       properties: { p: { not: {}, allOf: [{ const: 1 }, { const: 2 }], description: 'd' } },
@@ -117,7 +117,7 @@ describe('documentOf', () => {
     ])
   })
 
-  it('OTS-82: adds rules of the input as a whole to the description, and keeps the server', () => {
+  it('OTS-82: adds constraints on the whole input to the description, and keeps the server', () => {
     const input = {
       type: 'object',
       title: 'Input',

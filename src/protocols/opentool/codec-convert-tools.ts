@@ -34,7 +34,7 @@ export interface DocumentOfOptions {
   readonly anyFallback?: AnyFallback
 }
 
-/** A part of a tool's schema that its function cannot express. */
+/** A part of a tool's schema that an OpenTool function cannot express. */
 export interface ToolLoss extends SchemaLoss {
   readonly toolId: string
   readonly side: 'input' | 'output'
@@ -134,7 +134,7 @@ function functionOf(
   }
 }
 
-/** Warnings for a model, in the description, because models get no other member. */
+/** Sentences for the description, the only member that models read: effects, approvals and requirements. */
 function warningsOf(tool: Tool): readonly string[] {
   const { approval, safetyTier } = factsOf(tool)
   const { authorization, secrets, userId } = needsOf(tool)

@@ -27,7 +27,7 @@ describe('OTS-01: the position of a syntax error', () => {
     expect(findSyntaxError(text)).toBe(offset)
   })
 
-  it('is the end, or the start of the last token, of a text that is cut off', () => {
+  it('is the end or the start of the last token in a truncated text', () => {
     fc.assert(
       fc.property(fc.json(), fc.nat(), (text, at) => {
         const cut = text.slice(0, at % text.length)
@@ -40,14 +40,14 @@ describe('OTS-01: the position of a syntax error', () => {
     )
   })
 
-  it('is where a control character was put', () => {
+  it('is that of an inserted control character', () => {
     fc.assert(
       fc.property(fc.json(), fc.nat(), (text, at) => {
         const index = at % (text.length + 1)
         const broken = `${text.slice(0, index)}\u0001${text.slice(index)}`
         const offset = findSyntaxError(broken)
         expect(offset).toBeLessThanOrEqual(index)
-        // Inside a number or a word, or behind a backslash, the token as a whole is wrong.
+        // Inside a number or a word, or after a backslash, the whole token is invalid.
         expect(broken.slice(offset, index)).toMatch(/^[-\w.+\\]*$/)
       }),
     )

@@ -144,7 +144,7 @@ describe('validate', () => {
     ],
     ['OTS-21: __proto__', schemaDocument({ $ref: '#/schemas/__proto__' }), [`error ${SCHEMA}/$ref OTS-21`]],
     [
-      'OTS-21: siblings that check',
+      'OTS-21: siblings that validate',
       schemaDocument({ $ref: '#/schemas/A', type: 'integer', 'x-a': 1 }, { A: { type: 'string' } }),
       [`warning ${SCHEMA}/type OTS-21`],
     ],
@@ -158,7 +158,7 @@ describe('validate', () => {
     expect(found(input)).toEqual(expected)
   })
 
-  it('OTS-21: a forward reference and one document after another resolve in their own document', () => {
+  it('OTS-21: references resolve in their own document, even forward references', () => {
     expect(
       found(schemaDocument({ $ref: '#/schemas/A' }, { A: { $ref: '#/schemas/B' }, B: { type: 'string' } })),
     ).toEqual([])
@@ -199,7 +199,7 @@ describe('validate', () => {
     )
   })
 
-  it('OTS-25: a value that throws when it is read is a finding', () => {
+  it('OTS-25: reports a value that throws when it is read', () => {
     const hostile = Object.defineProperty({}, 'info', {
       enumerable: true,
       get: () => {
@@ -222,7 +222,7 @@ describe('validate', () => {
   })
 })
 
-/** A whole document with parts replaced by anything JSON has. */
+/** A document with parts replaced by arbitrary JSON. */
 const brokenDocument = fc.record(
   {
     opentool: fc.jsonValue(),
@@ -256,7 +256,7 @@ describe('load', () => {
     expect(load(new TextEncoder().encode(text))).toEqual(documentWith())
   })
 
-  it('OTS-01: reports where a text is not JSON, and that bytes are not UTF-8', () => {
+  it('OTS-01: reports the position of a syntax error, and bytes that are not UTF-8', () => {
     const [finding] = validate('{\n  "opentool": "1.1.0",\n  info: {}\n}')
     expect(finding).toEqual({
       path: '',
@@ -268,7 +268,7 @@ describe('load', () => {
     expect(found(new Uint8Array([0x7b, 0xff, 0x7d]))).toEqual(['error  OTS-01'])
   })
 
-  it('OTS-25: throws one error that carries all findings', () => {
+  it('OTS-25: throws one error with all findings', () => {
     try {
       load({ functions: [] })
       expect.unreachable()
@@ -279,7 +279,7 @@ describe('load', () => {
     }
   })
 
-  it('fills in the defaults of a lenient reader: OTS-06, OTS-08, OTS-09, OTS-11, OTS-14, OTS-15, OTS-16', () => {
+  it('OTS-06, OTS-08, OTS-09, OTS-11, OTS-14, OTS-15, OTS-16: a lenient reader fills in defaults', () => {
     const parameters = [
       { name: 'a', schema: { type: 'object' } },
       { name: 'b', schema: { type: 'array' } },

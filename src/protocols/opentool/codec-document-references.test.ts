@@ -16,7 +16,7 @@ function documentWith(schemas: JsonObject, use: string): JsonObject {
   return { ...EMPTY, functions, schemas }
 }
 
-/** Each schema refers to the one before, `times` over. */
+/** Schemas that each refer to the previous one `times` times. */
 function chain(length: number, times: number): JsonObject {
   const schemas: Record<string, JsonObject> = { s0: { type: 'string' } }
   for (let index = 1; index < length; index += 1) {
@@ -28,7 +28,7 @@ function chain(length: number, times: number): JsonObject {
 }
 
 describe('dereference', () => {
-  it('OTS-24: replaces references everywhere, in `schemas` too, through aliases', () => {
+  it('OTS-24: replaces references everywhere, including `schemas` and aliases', () => {
     const word = { type: 'string', description: 'orig' }
     const list = { type: 'array', items: { $ref: '#/schemas/Word' } }
     const loaded = load(documentWith({ List: list, Alias: { $ref: '#/schemas/List' }, Word: word }, 'Alias'))
@@ -51,7 +51,7 @@ describe('dereference', () => {
     expect(dereference(load({ ...EMPTY, schemas })).schemas?.B).toEqual(schemas.A)
   })
 
-  it('OTS-22: a cycle is an error for strict readers, and cut with a note for lenient ones', () => {
+  it('OTS-22: a cycle is an error for strict readers; lenient readers cut it and add a note', () => {
     const schemas = {
       A: { type: 'object', properties: { b: { $ref: '#/schemas/B' } } },
       B: { type: 'object', properties: { a: { $ref: '#/schemas/A' }, again: { $ref: '#/schemas/A' } } },
@@ -80,7 +80,7 @@ describe('dereference', () => {
     expect(findings.filter(({ level }) => level === 'error').map(({ rule }) => rule)).toEqual(['OTS-26'])
   })
 
-  it('OTS-26: a billion laughs, a deep chain and a long alias chain fail at once, in both modes', () => {
+  it('OTS-26: a billion laughs, a deep chain and a long alias chain fail fast in both modes', () => {
     const aliases: Record<string, JsonObject> = { a0: { type: 'string' } }
     for (let index = 1; index < 20_000; index += 1) aliases[`a${index}`] = { $ref: `#/schemas/a${index - 1}` }
     const longText = { L: { type: 'string', description: 'x'.repeat(100_000) } }
@@ -108,7 +108,7 @@ describe('dereference', () => {
     expect(validate({ ...EMPTY, schemas: chain(70, 1) })).toEqual([])
   })
 
-  it('OTS-26: depth and size end the reading, not the process', () => {
+  it('OTS-26: refuses documents that are too deep or too large without crashing', () => {
     const deep = `${'{"type":"array","items":'.repeat(100_000)}{"type":"string"}${'}'.repeat(100_000)}`
     const text = `{"opentool":"1.1.0","info":{"title":"t","version":"1"},"functions":[],"schemas":{"D":${deep}}}`
     expect(validate(text).map(({ rule }) => rule)).toEqual(['OTS-26'])
@@ -140,7 +140,7 @@ describe('dereference', () => {
     expect(Object.hasOwn(Object.prototype, 'polluted')).toBe(false)
   })
 
-  it('OTS-26: 100 000 functions are read in seconds, and 300 000 mistakes are not all listed', () => {
+  it('OTS-26: reads 100 000 functions in seconds, and limits the list of 300 000 mistakes', () => {
     const schemas = { A: { type: 'object', properties: { a: { type: 'string' } } } }
     const parameters = [{ name: 'p', description: 'd', schema: { $ref: '#/schemas/A' }, required: true }]
     const functions = Array.from({ length: 100_000 }, (_, index) => ({

@@ -34,7 +34,7 @@ export function dereference(document: OpenToolDocument): OpenToolDocument {
   if (findings.hasErrors) throw new OpenToolDocumentError(findings.all())
   const { schemas, functions, ...rest } = document
   const inliner = new Inliner(schemas ?? {})
-  // Named schemas are inlined first, so that a cycle is broken at the same reference wherever it is entered.
+  // Named schemas are inlined first, so that a cycle is always broken at the same reference.
   const inlined = schemas === undefined ? {} : { schemas: inliner.inlineNamed(schemas) }
   return { ...rest, functions: functions.map((each) => inliner.inlineFunction(each)), ...inlined }
 }
@@ -84,8 +84,8 @@ class Inliner {
     const target = targetOf(this.#schemas, reference)
     const { $ref } = reference
     if (target === undefined) {
-      // Only a document that this reader did not read can still have such a reference.
-      const message = `\`schemas\` has nothing for the reference ${JSON.stringify($ref)}.`
+      // Only a document that was not read with `load` can have such a reference.
+      const message = `\`schemas\` has no schema for the reference ${JSON.stringify($ref)}.`
       throw new OpenToolDocumentError([{ path: '', rule: 'OTS-21', level: 'error', message }])
     }
     if (this.#named.get(target) !== 'open') return this.#inlineOnce(target)

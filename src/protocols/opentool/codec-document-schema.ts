@@ -186,7 +186,7 @@ function readType(part: DocumentPart): OpenToolType | undefined {
   return undefined
 }
 
-/** Keywords beside `$ref` that an author may expect to be enforced. */
+/** Keywords that an author may expect to be enforced beside `$ref`. */
 const CHECKING_KEYWORDS = ['type', 'properties', 'items', 'enum', 'required']
 
 function readReference(part: DocumentPart, reference: JsonValue): OpenToolReference {
@@ -263,7 +263,7 @@ function readEnum(part: DocumentPart, type: OpenToolType | undefined): { readonl
   return { enum: values }
 }
 
-/** Whether a value has a type; `3.0` is an integer (OTS-43). */
+/** True if a value has the type; `3.0` is an integer (OTS-43). */
 export function hasType(value: JsonValue, type: OpenToolType): boolean {
   if (type === 'integer') return Number.isInteger(value)
   if (type === 'array') return Array.isArray(value)

@@ -65,7 +65,7 @@ export class DocumentPart {
 
 const NO_EXTENSIONS: OpenToolExtensions = Object.freeze({})
 
-/** The object with every member changed; any name is data, `__proto__` too (OTS-26). */
+/** Applies `change` to every member. Any name is data, even `__proto__` (OTS-26). */
 export function mapMembers<From, To>(
   members: Readonly<Record<string, From>>,
   change: (member: From, name: string) => To,
@@ -95,8 +95,8 @@ export interface TextPosition {
 }
 
 /**
- * `strict` for documents that we author or serve; `lenient` for other documents, for which some rules become
- * warnings with a stated default.
+ * `strict` for documents that this server creates or serves; `lenient` for others, for which some rules become warnings with a
+ * stated default.
  */
 export type DocumentMode = 'strict' | 'lenient'
 
@@ -110,7 +110,7 @@ const MAX_FINDINGS = 100_000
 export class FindingList {
   readonly mode: DocumentMode
   readonly #found: DocumentFinding[] = []
-  /** The worst level of the findings above the limit. */
+  /** The worst level of the findings beyond the limit. */
   #leftOut: DocumentFinding['level'] | undefined
   #errors = 0
 
@@ -154,7 +154,7 @@ export function listProblems(heading: string, problems: readonly string[]): stri
   return [heading, ...lines, ...more].join('\n')
 }
 
-/** Thrown by `load` and `dereference`; carries every finding, warnings included. */
+/** Thrown by `load` and `dereference`. It has every finding, including warnings. */
 export class OpenToolDocumentError extends Error {
   override readonly name = 'OpenToolDocumentError'
   readonly findings: readonly DocumentFinding[]
@@ -209,8 +209,8 @@ export interface OpenToolExtensions {
 }
 
 /**
- * Member of a function with the facts that our other protocols list: names, safety tier, requirements. Other
- * readers ignore it (OTS-23).
+ * Member of a function with the facts that Collet's other protocols list: names, safety tier and requirements. Other readers
+ * ignore it (OTS-23).
  */
 export const FACTS_EXTENSION = 'x-collet'
 
@@ -281,7 +281,7 @@ export type OpenToolType = (typeof OPENTOOL_TYPES)[number]
 /** The types of values (OTS-13). */
 export const OPENTOOL_TYPES = ['boolean', 'integer', 'number', 'string', 'array', 'object'] as const
 
-/** Format version of the documents that we write. */
+/** Format version of the documents that this server writes. */
 export const OPENTOOL_VERSION = '1.1.0'
 
 export function isOpenToolType(value: unknown): value is OpenToolType {
@@ -292,7 +292,7 @@ export function isReference(schema: OpenToolSchema): schema is OpenToolReference
   return '$ref' in schema
 }
 
-/** Whether a name is legal (OTS-07). Without the `m` flag `$` matches only the very end, so a trailing newline is refused. */
+/** True if a name is legal (OTS-07). Without the `m` flag `$` matches only the very end, so a trailing newline is refused. */
 export function isFunctionName(name: string): boolean {
   return /^[A-Za-z0-9_-]{1,64}$/.test(name)
 }

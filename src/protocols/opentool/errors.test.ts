@@ -19,7 +19,7 @@ describe('errors on OpenTool', () => {
     expect(CODES.every((code) => [400, 405, 500].includes(OPENTOOL_CODES[code]))).toBe(true)
   })
 
-  it.each(CODES)('OTS-39: %s has a text, its code and its call, and nothing for developers', (code) => {
+  it.each(CODES)('OTS-39: %s has a message, its code and its call id, and no developer message', (code) => {
     const error = {
       code,
       message: 'What happened.',
@@ -31,7 +31,7 @@ describe('errors on OpenTool', () => {
     expect(shown.data).toEqual({ code, call_id: 'c-1' })
     expect(shown.message).not.toBe('')
     expect(JSON.stringify(shown)).not.toContain('/srv')
-    // Only a tool has numbers of its own.
+    // Only a tool can set its own number.
     expect(shown.code).toBe(code === 'tool_failed' ? 7 : OPENTOOL_CODES[code])
   })
 
@@ -40,7 +40,7 @@ describe('errors on OpenTool', () => {
     [400, 'Invalid Arguments: b is zero'],
     [500, 'The device is gone.'],
     [404, 'Json Parser NOT implement'],
-  ])('OTS-68: a tool can fail as the SDKs do: %i with the text %j', (code, message) => {
+  ])('OTS-68: a tool can fail like the SDKs: %i with the text %j', (code, message) => {
     const error = callErrorOf(new ToolError(message, { errorNumber: code }))
     expect(toWireError(error, { method: 'f', callId: 'c' })).toMatchObject({ code, message })
   })

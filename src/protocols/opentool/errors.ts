@@ -66,7 +66,7 @@ export const refuseCall: HttpRoute['refuse'] = (request, error, status) => {
   })
 }
 
-/** Refusals of `/streamCall`, which differ from those of `/call` in one answer that clients expect: 500 with text (OTS-50). */
+/** Refusals of `/streamCall`. They differ from those of `/call` in one answer that clients expect: 500 with plain text (OTS-50). */
 export const refuseStream: HttpRoute['refuse'] = (request, error, status) => {
   const isUnreadable = error.code === 'request_invalid' && status === 400 && isJsonType(request)
   if (!isUnreadable) return refuseCall(request, error, status)
@@ -97,7 +97,7 @@ function isJsonType({ headers }: RefusedRequest): boolean {
   return headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json'
 }
 
-/** When a call that did not run may be retried. SDK clients show the message; others may read this header. */
+/** Tells when a call that did not run may be retried. SDK clients show only the message; others may read this header. */
 export function retryHeader({
   code,
   retryAfterMs,

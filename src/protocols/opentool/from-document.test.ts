@@ -42,7 +42,7 @@ async function open(options: FromOpenToolOptions = {}) {
 }
 
 describe('tools from an OpenTool document', () => {
-  it('are its functions, run by handlers', async () => {
+  it('run the handlers of its functions', async () => {
     const gateway = await open()
     expect(await gateway.call('MySums.add_all', { a: 1, b: 2 })).toMatchObject({ ok: true, value: 3 })
     expect(await gateway.call('MySums.ring@2.1.0', {})).toMatchObject({ ok: true, value: null })

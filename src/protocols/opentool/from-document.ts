@@ -11,11 +11,12 @@ import { load } from './codec-document-read.ts'
 import { dereference } from './codec-document-references.ts'
 
 /*
- * `fromOpenTool`: makes tools from an OpenTool document and a handler per function. Exported to users from `collet/protocols/opentool`.
+ * `fromOpenTool`: makes tools from an OpenTool document and a handler for each function. `collet/protocols/opentool` exports it to
+ * users.
  * Invariant: every function has a handler and every handler a function; all problems are thrown at once.
  */
 
-/** Implements one function of a document. Returns the bare value; the protocol sends it under the return name. */
+/** Implements one function of a document. Returns the value itself; the protocol sends it under the name of the return. */
 export type OpenToolHandler = (
   input: JsonObject,
   context: ToolContext,
@@ -92,7 +93,7 @@ function checkHandlers({ functions }: OpenToolDocument, handlers: OpenToolHandle
   ]
 }
 
-/** Our parameters need a description, which OpenTool makes optional; the name is the fallback. */
+/** Collet's parameters need a description, which is optional in OpenTool. The name is the default. */
 function inputOf(described: OpenToolFunction): JsonObject {
   const { input } = toJsonSchema(described)
   const properties = mapMembers(propertiesOf(input), (schema, name) =>

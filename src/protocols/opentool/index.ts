@@ -3,10 +3,9 @@ import type { OpenToolDocument } from './codec-document.ts'
 import { load, type ReadOptions } from './codec-document-read.ts'
 
 /*
- * Public entry of `collet/protocols/opentool`: reading, validating, converting and serving OpenTool
- * documents.
+ * The public entry point `collet/protocols/opentool`: reads, validates and converts OpenTool documents, and makes tools from them.
  * Applications import it; the server imports the modules of this folder directly.
- * Every exported symbol is listed by name.
+ * Invariant: every exported symbol is listed by name.
  */
 
 export {

@@ -19,7 +19,7 @@ const SETTINGS = {
   /** Version of that document, which `/opentool/version` also returns. Default: the version of this package. */
   version: TEXT.optional(),
   description: TEXT.optional(),
-  /** Take a string `id` for the idempotency key of a call that has no `Idempotency-Key` header. Default false. */
+  /** Use a string `id` as the idempotency key of a call that has no `Idempotency-Key` header. Default false. */
   stringIdsAreKeys: z.boolean().default(false),
   /** Serve `/opentool/streamCall` too. Default false. */
   streaming: z.boolean().default(false),

@@ -22,7 +22,7 @@ export function opentoolRoutes(gateway: Gateway, options: OpenToolOptions): read
       ...plainRoute('GET', VERSION_PATH, () => jsonReply(200, JSON.stringify({ version }))),
       owns: BASE_PATH,
     },
-    // This route is for people and programs that start at the address that `GET /` names.
+    // An index for people and programs that open the address in the answer of `GET /`.
     plainRoute('GET', BASE_PATH, () => jsonReply(200, JSON.stringify(index))),
     loadRoute(gateway, options),
     callRoute(parts),
@@ -38,7 +38,7 @@ function plainRoute(method: HttpRoute['method'], path: string, handle: HttpRoute
 /** Delay before stopping, so that the answer can be sent. */
 const STOP_AFTER_MS = 200
 
-/** `POST /stop` (OTS-53): exists only if the operator turned it on and callers need a key. */
+/** `POST /stop` (OTS-53), which exists only if the operator turned it on and callers need a key. */
 function stopRoute(stop: () => void): HttpRoute {
   return plainRoute('POST', STOP_PATH, () => {
     setTimeout(stop, STOP_AFTER_MS)

@@ -1,9 +1,8 @@
 import type { WireChallenges, WireMissing } from '#protocols/call-wire'
 
 /*
- * Paths, the default port and error shapes of the OpenTool wire.
- * Shared by the routes, the codecs and the CLI.
- * Members keep their wire spelling here and nowhere else.
+ * Paths, the default port and error shapes of OpenTool's wire format. The routes, the codecs and the CLI share them.
+ * Invariant: members keep their wire spelling only here.
  */
 
 /** All paths of this protocol are below this path (OTS-30). */
@@ -19,7 +18,7 @@ export const DEFAULT_PORT = 9_627
 
 export const JSON_TYPE = 'application/json; charset=utf-8'
 
-/** The `error` of an answer (OTS-39). `data` is our extension; clients of other vendors show only the message. */
+/** The `error` of an answer (OTS-39). `data` is an extension of Collet; clients of other vendors show only the message. */
 export interface WireError {
   readonly code: number
   readonly message: string
@@ -31,7 +30,7 @@ export interface WireErrorData {
   readonly code: string
   readonly call_id: string
   readonly missing_requirements?: WireMissing
-  /** Subject of each challenge, by its id. */
+  /** Provider and scopes of each challenge, by its id. */
   readonly challenges?: WireChallenges
   readonly parameter_errors?: Readonly<Record<string, string>>
   readonly can_retry?: true

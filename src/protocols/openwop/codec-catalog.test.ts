@@ -26,7 +26,7 @@ describe('compactSchema', () => {
       object({ a: { description: 'x', type: ['string', 'null'], minLength: 1 } }),
     ],
     [
-      'alternatives of several kinds keep what concerns each kind alone',
+      'alternatives of several types keep the constraints of each type',
       object({
         a: {
           oneOf: [
@@ -67,29 +67,29 @@ describe('compactSchema', () => {
       ),
     ],
     [
-      'in open alternatives a name may mean anything, and keeps its text',
+      'in open alternatives a property may have any value, and keeps its description',
       object({}, { anyOf: [object({ x: { ...number, description: 'An x.' } }), object({})] }),
       object({ x: { description: 'An x.' } }),
     ],
     [
-      'patterns go, and with them what counts on them',
+      'patterns are dropped, with `additionalProperties` that depends on them',
       object({ a: text }, { patternProperties: { '^x-': text }, additionalProperties: false }),
       object({ a: text }),
     ],
     [
-      'conditions and negations go',
+      'conditions and negations are dropped',
       object({ a: text }, { not: { required: ['b'] }, if: {}, else: false }),
       object({ a: text }),
     ],
     [
-      'what is said about the rest goes, for the rest is not known any more',
+      '`unevaluatedProperties` is dropped, because its meaning depends on dropped keywords',
       object({ a: text }, { dependentSchemas: { a: object({ b: text }) }, unevaluatedProperties: false }),
       object({ a: text }),
     ],
-    ['nothing left to describe', object({}, { patternProperties: { '^x-': text } }), undefined],
-    ['nothing fits', object({ a: text }, { allOf: [false] }), undefined],
+    ['a schema with nothing left to describe', object({}, { patternProperties: { '^x-': text } }), undefined],
+    ['a schema that accepts nothing', object({ a: text }, { allOf: [false] }), undefined],
     [
-      'what counts from the end of a list stays with that list',
+      '`items` of one branch is not combined with `prefixItems` of another',
       object({
         a: { type: 'array', prefixItems: [text], allOf: [{ prefixItems: [number, number], items: text }] },
       }),
@@ -148,14 +148,14 @@ function compactOf(schema: JsonObject): JsonObject {
 const name = fc.constantFrom('a', 'b', 'c')
 const scalar = fc.constantFrom<JsonValue>(null, 1, 2.5, 'x', 'xyz')
 
-/** Small values over few names, so that schemas and inputs meet. */
+/** Small values with few names, so that many inputs match the schemas. */
 function inputs(): fc.Arbitrary<JsonObject> {
   const list = fc.array(scalar, { maxLength: 3 })
   const inner = fc.dictionary(name, scalar, { maxKeys: 2 })
   return fc.dictionary(name, fc.oneof({ arbitrary: scalar, weight: 3 }, list, inner), { maxKeys: 3 })
 }
 
-/** Some of the members, each in one run of three. */
+/** A subset of the members; each is present in one of three runs. */
 function sparse(members: Record<string, fc.Arbitrary<JsonValue>>): fc.Arbitrary<JsonObject> {
   const entries = Object.entries(members).map(([keyword, value]) =>
     fc.oneof(
@@ -166,7 +166,7 @@ function sparse(members: Record<string, fc.Arbitrary<JsonValue>>): fc.Arbitrary<
   return fc.tuple(...entries).map((chosen): JsonObject => Object.assign({}, ...chosen))
 }
 
-/** Input schemas built of everything the reduction touches. */
+/** Input schemas with all keywords that the reduction handles. */
 function schemas(): fc.Arbitrary<JsonObject> {
   const leaf = fc.constantFrom<JsonValue>(
     true,
@@ -187,7 +187,7 @@ function schemas(): fc.Arbitrary<JsonObject> {
     minItems: fc.nat(1),
     contains: leaf,
     minContains: fc.nat(1),
-    // Never below `minContains`: beside `prefixItems` Ajv then takes an empty list, which nothing can fit.
+    // Never below `minContains`, because with `prefixItems` Ajv would then accept an empty list, although no value is valid.
     maxContains: fc.constant(1),
   }).map((members): JsonObject => ({ type: 'array', ...members }))
   const record = (value: fc.Arbitrary<JsonValue>) =>

@@ -11,9 +11,8 @@ import {
 } from './wire.ts'
 
 /*
- * Encodes tools as openwop descriptors, standard and compact, and decodes the query of the catalog. Used by `routes.ts` of this folder.
- * Invariant: a compact schema has none of the forbidden keywords (OWP-25) and accepts everything that the
- * tool accepts.
+ * Encodes tools as openwop descriptors, standard and compact, and decodes the query of the catalog. `routes.ts` uses it.
+ * Invariant: a compact schema has none of the forbidden keywords (OWP-25) and accepts everything that the tool accepts.
  */
 
 /** `standard` is a bare array, `envelope` puts it under `tools`, `compact` is always under `tools` (OWP/C1). */
@@ -66,8 +65,7 @@ export function encodeList(
 const MAX_DESCRIPTION_LENGTH = 256
 
 /**
- * The descriptor for a model's context: every tool is present, but schema parts that cannot be simplified are
- * dropped (OWP-25).
+ * The descriptor for a model's context. The parts of its schema that cannot be simplified are dropped (OWP-25).
  */
 export function toCompactDescriptor(tool: Tool): WireCompactToolDescriptor {
   return defined({
@@ -120,9 +118,9 @@ const DROPPED_KEYWORDS: ReadonlySet<string> = new Set([
 ])
 
 /**
- * An input schema without the forbidden keywords (OWP-25): alternatives and conjunctions are folded into one
- * plain schema, the rest is dropped. The result accepts every input that the tool accepts; the reverse need
- * not hold. `undefined` if nothing useful is left.
+ * An input schema without the forbidden keywords (OWP-25): alternatives and conjunctions are merged into one plain schema, and
+ * the other keywords are dropped. The result accepts every input that the tool accepts, and maybe more. `undefined` if nothing
+ * useful is left.
  */
 export function compactSchema(schema: JsonObject): JsonObject | undefined {
   const reduced = reduce(schema)
@@ -292,7 +290,7 @@ function unitedType(types: readonly string[]): JsonValue {
   return only === undefined || others.length > 0 ? [...names] : only
 }
 
-/** Title and description of the only branch that has them: a text about one alternative does not describe the others. */
+/** Title, description and default if all branches that have any have the same, because they may not fit the other branches. */
 function annotationsOf(branches: readonly JsonObject[]): JsonObject {
   const [only, ...others] = distinct(
     branches.map((branch) => pick(branch, ANNOTATIONS)).filter((texts) => Object.keys(texts).length > 0),
@@ -309,8 +307,8 @@ function distinct<Value extends JsonValue>(values: readonly Value[]): readonly V
 }
 
 /**
- * A tool as this catalog describes it. Copies only named members, so that an author's extra members of
- * requirements cannot leak (OWP-24), and takes tier, replay and egress from our policy alone (OWP-33).
+ * The standard descriptor of a tool. It has only named members, so that extra members of requirements cannot leak (OWP-24), and
+ * takes tier, replay and egress only from the enforced policy (OWP-33).
  */
 export function toDescriptor(tool: Tool): WireToolDescriptor {
   const { catalogId, scopes, credential, replay, ...facts } = factsOf(tool)
