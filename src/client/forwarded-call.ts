@@ -104,7 +104,8 @@ const MESSAGES = {
   approval_required: withMissing,
   requirements: withMissing,
   config: (_, upstream) => `This server cannot pass the call on to ${upstream}; ask its operator.`,
-  transport: (_, upstream) => `${upstream} sent no usable answer; it is not known whether the call ran there.`,
+  transport: (_, upstream) =>
+    `${upstream} sent no usable answer; it is not known whether the call ran there.`,
 } satisfies Record<FailureClass, (failure: CallFailure, upstream: string) => string>
 
 /** The missing requirements in the other server's words, with the pages to open. */

@@ -33,7 +33,7 @@ describe('PreparedViews', () => {
     expect(get('cold')).not.toBe(cold)
   })
 
-  it('a hit drops no view', () => {
+  it('reading a kept view drops no other view', () => {
     const views = new PreparedViews(MAX)
     const catalog = emptyCatalog()
     const names = Array.from({ length: MAX }, (_unused, index) => `view ${index}`)

@@ -8,8 +8,8 @@ import { DEFAULT_FOUND, MAX_FOUND } from '#search/tool-search'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 
 /*
- * Response bodies that are encoded once and sent many times: list views, pages, ETags and gzip.
- * Used by the list routes of OTC, openwop and the admin API.
+ * Response bodies that are encoded once and sent many times, with list views, pages, ETags and gzip. The list routes of OTC, openwop
+ * and the admin API use it.
  * Invariant: the number of prepared views per catalog is bounded, because callers choose the view.
  */
 
@@ -20,7 +20,7 @@ import type { HttpReply, HttpRequest } from './http-exchange.ts'
 export class PreparedViews {
   readonly #viewsOf: (catalog: Catalog) => BoundedMap<string, PreparedBytes>
 
-  /** Callers choose the view, so the number kept per catalog is bounded. */
+  /** `maxViews` limits the views per catalog, because callers choose the view. */
   constructor(maxViews: number) {
     this.#viewsOf = oncePer(() => new BoundedMap({ entries: maxViews }))
   }
@@ -34,7 +34,7 @@ export class PreparedViews {
   }
 }
 
-/** Computes a value once per object, and keeps it as long as the object exists. */
+/** Computes a value once per object, and remembers it for as long as the object exists. */
 export function oncePer<Key extends object, Value extends NonNullable<unknown>>(
   compute: (key: Key) => Value,
 ): (key: Key) => Value {
@@ -66,7 +66,7 @@ export function readListPage(query: URLSearchParams): ListPage | undefined {
   return { limit: readLimit(query, DEFAULT_PAGE, MAX_PAGE), after }
 }
 
-/** Reads `q`, a text for which tools are searched, and how many are wanted; `undefined` for a plain list. */
+/** Reads the search text `q` and the maximum number of results; `undefined` for a plain list. */
 export function readSearch(
   query: URLSearchParams,
 ): { readonly text: string; readonly limit: number } | undefined {
@@ -80,7 +80,7 @@ export function readLimit(query: URLSearchParams, defaultLimit: number, max: num
   if (text === null) return defaultLimit
   const limit = /^[0-9]{1,4}$/.test(text) ? Number(text) : 0
   if (limit >= 1 && limit <= max) return limit
-  throw fault('request_invalid', `"limit" is a whole number from 1 to ${max}.`)
+  throw fault('request_invalid', `"limit" must be a whole number from 1 to ${max}.`)
 }
 
 /** One page of a list, and the cursor of the next page. Throws if the list no longer has the tool that the cursor names. */
@@ -132,7 +132,7 @@ export class PreparedBytes {
   }
 }
 
-/** 200 with the bytes, compressed if the request accepts gzip, or 304 if the client already has them. */
+/** Answers 200 with the bytes, compressed if the request accepts gzip, or 304 if the client already has them. */
 export async function replyPrepared(
   { headers: requestHeaders }: Pick<HttpRequest, 'headers'>,
   prepared: PreparedBytes,

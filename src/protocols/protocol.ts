@@ -11,12 +11,12 @@ import type { HttpReply, HttpRequest, HttpRoute } from './http-exchange.ts'
 import type { TraceContext } from './trace-context.ts'
 
 /*
- * The interface between the server and a protocol.
- * Each folder of `src/protocols` exports one `Protocol` object, and `list.ts` lists them. The server calls
- * `serve` once at start. Invariant: a protocol reaches the server only through `ProtocolServices`.
+ * The interface between the server and a protocol. Each folder of `src/protocols` exports one `Protocol` object, and `list.ts` lists
+ * them. The server calls `serve` once at start.
+ * Invariant: a protocol reaches the server only through `ProtocolServices`.
  */
 
-/** One protocol as the server sees it: its config section, its routes, its root and its headers. */
+/** The config section, root, headers and routes of one protocol. */
 export interface Protocol<Settings, Options = object> {
   /** Members of its config section with their defaults. */
   readonly settings: z.ZodRawShape
@@ -25,8 +25,8 @@ export interface Protocol<Settings, Options = object> {
   /** Headers that pages of other origins may send and read, besides those of every protocol. */
   readonly headers: { readonly sent: readonly string[]; readonly read: readonly string[] }
   /**
-   * Opens the protocol. `settings` contains all sections of the config; a protocol declares the sections that
-   * it reads. `options` contains what a command sets in addition, by protocol.
+   * Opens the protocol. `settings` contains all sections of the config; a protocol declares the sections that it reads.
+   * `options` contains the options that a command adds, by protocol.
    */
   serve(settings: Settings, services: ProtocolServices, options?: Options): Promise<ServedProtocol>
 }
@@ -57,13 +57,13 @@ export interface ProtocolServices {
   readonly consents?: Consents
   /** Absent if no telemetry is exported. */
   readonly operations?: OperationLog | undefined
-  /** Finds tools for a text; without it lists ignore `q`. */
+  /** Searches tools by text; without it lists ignore `q`. */
   readonly search?: ToolSearch | undefined
   /** Called when a tool is looked up by its catalog id and is unknown to its principal. */
   readonly onUnknownTool?: (principal: Principal, catalogId: string) => void
 }
 
-/** Records operations as spans and durations, where telemetry is exported (`server/telemetry/operations.ts`). */
+/** Records operations as spans and duration metrics if telemetry is exported (`server/telemetry/operations.ts`). */
 export interface OperationLog {
   /** Runs one operation of a caller, and records it when its answer is known. */
   serve<Answer>(
@@ -75,15 +75,15 @@ export interface OperationLog {
 
 export type OperationAttributes = Readonly<Record<string, string | number>>
 
-/** An operation under the attribute names of OpenTelemetry. */
+/** An operation with OpenTelemetry's attribute names. */
 interface ServedOperation {
   /** Name of the span, without the target. */
   readonly name: string
   readonly trace: TraceContext
   readonly principal: Principal
-  /** Attributes of the span and of its duration: their values must be few. */
+  /** Attributes of the span and of the duration metric. They must have few different values. */
   readonly attributes: OperationAttributes
-  /** Attributes of the span alone. */
+  /** Attributes only of the span. */
   readonly details: OperationAttributes
 }
 
@@ -91,7 +91,7 @@ interface ServedOperation {
 export interface OperationEnd {
   /** `error.type`; absent if it succeeded. */
   readonly errorType?: string | undefined
-  /** Name of what was called, if the caller may see it, and the attributes that follow from the answer. */
+  /** Name of the tool or prompt that was called, if the caller may see it. */
   readonly target?: string | undefined
   readonly attributes: OperationAttributes
   readonly details: OperationAttributes
@@ -99,7 +99,7 @@ export interface OperationEnd {
 
 /** Users' OAuth consents, which challenges request. */
 export interface Consents {
-  /** Why the challenge cannot be completed here; `undefined` if the user can be sent to the provider. */
+  /** The reason why the challenge cannot be completed; `undefined` if the user can be sent to the provider. */
   obstacle(challenge: ChallengeRecord): ConsentObstacle | undefined
   /** Redirects the user who opens a pending challenge to the provider. */
   open(challenge: ChallengeRecord, request: HttpRequest): Promise<HttpReply>

@@ -6,7 +6,7 @@ import { randomFillSync } from 'node:crypto'
  * `baggage` reach an upstream only as short printable ASCII, which every header can carry.
  */
 
-/** The position of one request in a trace: its own span, and the span of its caller if the request names one. */
+/** The position of one request in a trace: its own span, and its caller's span if the request names one. */
 export interface TraceContext {
   /** Changes, together with `parentSpanId` and `isSampled`, if a message inside the request names a trace. */
   traceId: string
@@ -72,7 +72,7 @@ export function isTraceId(text: string): boolean {
   return TRACE_ID.test(text) && text !== NO_TRACE
 }
 
-/** The lengths that both W3C specifications require every party to pass on. */
+/** The lengths that the W3C specifications require every participant to forward. */
 const MAX_EXTRA_LENGTHS = { tracestate: 512, baggage: 8_192 } as const
 const EXTRAS = ['tracestate', 'baggage'] as const
 const PRINTABLE = /^[\x20-\x7e]+$/

@@ -289,7 +289,7 @@ describe('commands as tools', () => {
     const { tools, warnings } = await source.discover(new AbortController().signal)
     expect(tools.map(({ nativeName }) => nativeName)).toEqual(['now'])
     expect(warnings).toEqual([
-      'gone is left out: the program no-such-program-here is not found, or is not a program.',
+      'gone is left out: the program no-such-program-here does not exist or is not executable.',
     ])
     expect(source.health()).toEqual({ state: 'degraded', reason: warnings[0] })
   })

@@ -6,9 +6,8 @@ import type { OpenToolServing } from './call-routes.ts'
 import { BASE_PATH } from './wire.ts'
 
 /*
- * Registers OpenTool with the server: its config section, root path and headers.
- * Imported by `protocols/list.ts`.
- * The routes are imported only when the protocol is served.
+ * Registers OpenTool with the server: its config section, root path and headers. `protocols/list.ts` imports it.
+ * Invariant: the routes are imported only when the protocol is served.
  */
 
 const TEXT = z.string().min(1)

@@ -4,8 +4,8 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 import type { CallLabel, InterruptRequested } from '#kernel/run/events'
 
 /*
- * Encodes approvals as openwop interrupts and decodes resume bodies. Used by the run codec and the run routes.
- * Invariant: the interrupt in a run's events has ids and hashes only; the input is shown to approvers alone.
+ * Encodes approvals as openwop interrupts and decodes resume bodies. The run codec and the run routes use it.
+ * Invariant: the interrupt in a run's events has only ids and hashes; the input is shown only to approvers.
  */
 
 /** The key of an interrupt, which is deterministic, so that one attempt never prompts twice (OWP-65). */
@@ -13,7 +13,7 @@ export function interruptKey(runId: string, record: string, attempt: number): st
   return `${runId}:${record}:${attempt - 1}`
 }
 
-/** Actions of an approver. Arguments cannot be edited, because an approval is for exactly these arguments (rule 21). */
+/** Actions of an approver. There is no action to edit arguments, because an approval is for exactly these arguments (rule 21). */
 const ACTIONS = ['accept', 'reject'] as const
 
 type Facts = Pick<
@@ -73,7 +73,7 @@ const WORDS: Readonly<Record<string, Decision['action']>> = {
   overridden: 'override',
 }
 
-/** Returns a text if the body is invalid (OWP/C7). The approver and the time are never taken from the body (OWP-72). */
+/** Returns an error text if the body is invalid (OWP/C7). The approver and the time are never taken from the body (OWP-72). */
 export function decodeResume(body: JsonValue | undefined): Decision | string {
   const resume = isJsonObject(body) ? body.resumeValue : undefined
   if (!isJsonObject(resume)) return 'The body must be { "resumeValue": { "action": "accept" } }.'
@@ -83,7 +83,7 @@ export function decodeResume(body: JsonValue | undefined): Decision | string {
   }
   const word = wordOf(action ?? decision)
   if (word === undefined) {
-    return '"action" must be "accept" or "reject". Arguments cannot be changed: that takes a new call.'
+    return '"action" must be "accept" or "reject". Arguments cannot be changed; make a new call instead.'
   }
   if (
     reason !== undefined &&

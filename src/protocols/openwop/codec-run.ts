@@ -21,7 +21,7 @@ import { RUN_EVENT_TYPES, type WireRunEvent } from './wire.ts'
 const MAX_USER_ID_LENGTH = 1_024
 const MEMBERS = ['toolId', 'runId', 'userId'] as const
 
-/** The body of `POST /v1/sessions`; closed, so that a misspelt member is not silently ignored. */
+/** Reads the body of `POST /v1/sessions`. Refuses unknown members, so that a misspelt one is not silently ignored. */
 export function decodeSessionRequest(body: JsonValue | undefined): SessionRequest {
   if (!isJsonObject(body))
     throw invalid('The body must be an object such as { "toolId": "openwop:Notebook.Run" }.')
@@ -72,7 +72,7 @@ export function decodeTimeout(text: string | null): number {
 /** The agent of all calls, because this server does not know the agents that make them (OWP-50). */
 const AGENT_ID = 'core.system'
 
-/** Encodes the events of a page: ids and outcomes, no text from a caller or a tool (OWP-43, OWP-52). */
+/** Encodes the events of a page with ids and outcomes, and without texts from a caller or a tool (OWP-43, OWP-52). */
 export function encodeRunEvents(page: RunPage, runId: string): readonly WireRunEvent[] {
   return page.events.map((event) => ({
     eventId: `evt_${page.key}_${event.sequence}`,
@@ -195,8 +195,8 @@ function consentKey(runId: string, record: string, challenge: string): string {
 }
 
 /**
- * A consent as an interrupt that only a user at the provider resolves (OWP-45, OWP §7.3). The URL is our own
- * page, so no parameter of the authorization request is exposed (OWP-78).
+ * A consent as an interrupt that only a user at the provider can resolve (OWP-45, OWP §7.3). The URL is this server's own page, so
+ * no parameter of the authorization request is exposed (OWP-78).
  */
 function encodeConsent(event: EventOf<'consent.requested'>, runId: string): JsonObject {
   const { record, challenge, call, provider, scopes, url, timeoutMs, atMs } = event

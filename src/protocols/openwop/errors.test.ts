@@ -26,17 +26,20 @@ function refusal(
 }
 
 describe('refuse', () => {
-  it.each([...REFUSAL_CODES, ...FAILURE_CODES])('OWP-13, OWP-95: %s is the flat, closed envelope', (code) => {
-    const { status, headers, json } = refusal(code)
-    expect(Object.keys(json).filter((key) => !['error', 'message', 'details'].includes(key))).toEqual([])
-    expect([status, json.error, json.message]).toEqual([
-      OPENWOP_ANSWERS[code].status,
-      OPENWOP_ANSWERS[code].error,
-      'What to do.',
-    ])
-    expect(headers['content-type']).toBe('application/json')
-    expect(headers['www-authenticate']).toBe(code === 'unauthenticated' ? 'Bearer' : undefined)
-  })
+  it.each([...REFUSAL_CODES, ...FAILURE_CODES])(
+    'OWP-13, OWP-95: %s has the flat, closed envelope',
+    (code) => {
+      const { status, headers, json } = refusal(code)
+      expect(Object.keys(json).filter((key) => !['error', 'message', 'details'].includes(key))).toEqual([])
+      expect([status, json.error, json.message]).toEqual([
+        OPENWOP_ANSWERS[code].status,
+        OPENWOP_ANSWERS[code].error,
+        'What to do.',
+      ])
+      expect(headers['content-type']).toBe('application/json')
+      expect(headers['www-authenticate']).toBe(code === 'unauthenticated' ? 'Bearer' : undefined)
+    },
+  )
 
   it.each([
     ['unauthenticated', 401, 'unauthenticated'],
@@ -72,7 +75,7 @@ describe('refuse', () => {
     [405, 405, 'method_not_allowed'],
     [413, 413, 'payload_too_large'],
     [418, 400, 'validation_error'],
-  ])('a refusal by HTTP with %i is %i %s', (suggested, status, error) => {
+  ])('an HTTP refusal with %i is %i %s', (suggested, status, error) => {
     expect(refusal('request_invalid', { status: suggested })).toMatchObject({ status, json: { error } })
     expect(refusal('unauthenticated', { status: suggested }).status).toBe(401)
   })

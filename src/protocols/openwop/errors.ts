@@ -4,7 +4,7 @@ import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
 import type { WireError } from './wire.ts'
 
 /*
- * The error envelope of openwop, and the status and name of every error code. All routes of this folder refuse through it.
+ * The error envelope of openwop, and the status and name of every error code. All routes of this folder use it for refusals.
  * Invariant: `OPENWOP_ANSWERS` is total, and no error body reveals whether something exists (OWP-97).
  */
 
@@ -28,8 +28,8 @@ export function noContent(): HttpReply {
 const DEFAULT_RETRY_AFTER_MS = 1_000
 
 /**
- * Renders every failure of this wire as the flat envelope, whether a route threw it or it failed earlier
- * (OWP-95). The text does not reveal whether something exists (OWP-97).
+ * Renders every error as the flat envelope, whether a route threw it or the server refused the request earlier (OWP-95). The text
+ * does not reveal whether something exists (OWP-97).
  */
 export const refuse: HttpRoute['refuse'] = ({ traceId }, error, suggested) => {
   const { status, error: name } = answerOf(error, suggested)

@@ -23,8 +23,8 @@ interface Sent {
   readonly principal?: Principal
 }
 
-/** A route with prepared answers, over any store. */
-function stageOver(store: Store, clock = new FakeClock()) {
+/** A keyed route with prepared answers, on any store. */
+function keyedRouteOn(store: Store, clock = new FakeClock()) {
   const asked: unknown[] = []
   let answer: () => HttpReply | Promise<HttpReply> = () => jsonReply(201, { no: asked.length })
   const keyed = new KeyedRequests({ gateway: openTestGateway([]), store, clock })
@@ -63,13 +63,13 @@ function stageOver(store: Store, clock = new FakeClock()) {
   }
 }
 
-describe('keys of requests that change something', () => {
-  it('OWP-92: only completed and decided requests are kept; refusals release the key', async () => {
+describe('keys of requests that change state', () => {
+  it('OWP-92: keeps only answers of completed and decided requests; refusals release the key', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.oneof(fc.constantFrom(...REFUSED), fc.integer({ min: 200, max: 599 })),
         async (status) => {
-          const { send, answers, asked } = stageOver(openMemoryStore())
+          const { send, answers, asked } = keyedRouteOn(openMemoryStore())
           answers(() => jsonReply(status, {}))
           const first = await send()
           expect(first).toMatchObject({ status })
@@ -84,7 +84,7 @@ describe('keys of requests that change something', () => {
   })
 
   it('OWP-92: thrown errors are treated like returned ones', async () => {
-    const { send, answers, asked } = stageOver(openMemoryStore())
+    const { send, answers, asked } = keyedRouteOn(openMemoryStore())
     for (const code of [
       'request_invalid',
       'not_authorized',
@@ -98,9 +98,9 @@ describe('keys of requests that change something', () => {
       await expect(send()).rejects.toMatchObject({ code })
     }
     answers(() => {
-      throw new Error('a fault of ours')
+      throw new Error('an internal error')
     })
-    await expect(send()).rejects.toThrow('a fault of ours')
+    await expect(send()).rejects.toThrow('an internal error')
     answers(() => {
       throw fault('session_not_found', 'None.')
     })
@@ -112,7 +112,7 @@ describe('keys of requests that change something', () => {
   })
 
   it('OWP-92: a key belongs to one caller and one endpoint; another body with it is refused', async () => {
-    const { send, route, asked } = stageOver(openMemoryStore())
+    const { send, route, asked } = keyedRouteOn(openMemoryStore())
     await send({ body: { a: 1, b: 2 } })
     expect((await send({ body: { b: 2, a: 1 } })).headers[REPLAY]).toBe('true')
     await expect(send({ body: { a: 2 } })).rejects.toMatchObject({ code: 'key_conflict' })
@@ -128,8 +128,8 @@ describe('keys of requests that change something', () => {
     expect(asked).toHaveLength(1 + others.length)
   })
 
-  it('OWP-92: of concurrent requests one runs, and the others are asked to retry', async () => {
-    const { send, answers, asked } = stageOver(openMemoryStore())
+  it('OWP-92: only one of several concurrent requests runs, and the others are told to retry', async () => {
+    const { send, answers, asked } = keyedRouteOn(openMemoryStore())
     let finish: (reply: HttpReply) => void = () => undefined
     answers(() => new Promise((resolve) => (finish = resolve)))
     const first = send()
@@ -145,7 +145,7 @@ describe('keys of requests that change something', () => {
   })
 
   it('OWP-92: reads ignore keys, and an invalid key is refused', async () => {
-    const { send, route, asked } = stageOver(openMemoryStore())
+    const { send, route, asked } = keyedRouteOn(openMemoryStore())
     const get = route({ method: 'GET' })
     for (let time = 0; time < 2; time += 1) expect((await send({}, get)).headers).not.toHaveProperty(REPLAY)
     expect(asked).toHaveLength(2)
@@ -157,7 +157,7 @@ describe('keys of requests that change something', () => {
 
   it('OWP-92: an answer is repeated for a day', async () => {
     const store = openMemoryStore()
-    const { send, clock, asked } = stageOver(store)
+    const { send, clock, asked } = keyedRouteOn(store)
     await send()
     clock.advance(REPLY_KEPT_MS)
     store.purge(clock.nowMs(), POLICY)
@@ -185,12 +185,12 @@ describe('keys of requests in a database', () => {
     rmSync(folder, { recursive: true })
   })
 
-  it('OWP-92: answers outlive the process, and hold no readable text', async () => {
-    const before = stageOver(open())
+  it('OWP-92: answers outlive the process, and contain no readable text', async () => {
+    const before = keyedRouteOn(open())
     before.answers(() => jsonReply(201, { runId: 'canary-of-a-caller' }))
     const first = await before.send({ key: 'canary-key' })
     await stores.splice(0)[0]?.close()
-    const after = stageOver(open())
+    const after = keyedRouteOn(open())
     const again = await after.send({ key: 'canary-key' })
     expect(again).toEqual({ ...first, headers: { ...first.headers, [REPLAY]: 'true' } })
     expect(after.asked).toEqual([])
@@ -199,9 +199,9 @@ describe('keys of requests in a database', () => {
     }
   })
 
-  it('OWP-92: two processes run it once; a request that a dead process left unanswered runs again', async () => {
+  it('OWP-92: two processes run a request once; one that a dead process left unanswered runs again', async () => {
     const [one, two] = [open(), open()]
-    const [first, second] = [stageOver(one), stageOver(two)]
+    const [first, second] = [keyedRouteOn(one), keyedRouteOn(two)]
     let finish: (reply: HttpReply) => void = () => undefined
     first.answers(() => new Promise((resolve) => (finish = resolve)))
     const begun = first.send()
@@ -209,7 +209,7 @@ describe('keys of requests in a database', () => {
     expect((await second.send()).status).toBe(409)
     await one.close()
     expect((await second.send()).status).toBe(201)
-    // The process that was taken for dead no longer answers.
+    // The answer of the process that was considered dead is not recorded.
     finish(jsonReply(201, { late: true }))
     expect((await begun).status).toBe(201)
     expect(await second.send()).toMatchObject({ body: '{"no":1}', headers: { [REPLAY]: 'true' } })
@@ -218,7 +218,7 @@ describe('keys of requests in a database', () => {
 
   it('OWP-92: nothing runs if the key cannot be recorded', async () => {
     const store = open()
-    const { send, asked } = stageOver(store)
+    const { send, asked } = keyedRouteOn(store)
     await store.close()
     await expect(send()).rejects.toMatchObject({ code: 'not_ready' })
     expect(asked).toEqual([])

@@ -12,12 +12,12 @@ import { jsonReply, OPENWOP_ANSWERS, refuse } from './errors.ts'
 import { IDEMPOTENT_REPLAY_HEADER } from './wire.ts'
 
 /*
- * `Idempotency-Key` for openwop requests that change state: run once, give every repetition the same answer (OWP-92).
+ * `Idempotency-Key` for openwop requests that change state: a request runs once, and every repetition gets the same answer (OWP-92).
  * `routes.ts` wraps its routes with `guard`.
- * Invariant: a key is recorded before its request runs, and a key used for another request is refused.
+ * Invariant: a key is recorded before its request runs, and is refused for another request.
  */
 
-/** How long an answer is kept for repetitions; at least a day (OWP-92). */
+/** How long an answer is kept for repetitions. OWP-92 requires at least a day. */
 export const REPLY_KEPT_MS = 86_400_000
 
 /** Statuses after which nothing was done, so the request may be repeated with its key (OWP-92). */
@@ -84,8 +84,8 @@ export class KeyedRequests {
   }
 
   /**
-   * Takes over a request that a dead process left unanswered. Repeating it is safe: every route here finds
-   * the result of its earlier run.
+   * Records the key. Takes over a request that a dead process left unanswered, which is safe because every route here finds the result
+   * of its earlier run.
    */
   async #begin(entry: NewRequest): Promise<BegunRequest> {
     const { store } = this.#parts

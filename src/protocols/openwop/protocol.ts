@@ -7,7 +7,8 @@ import type { OpenwopCapabilities } from './routes.ts'
 import { API_ROOT, IDEMPOTENT_REPLAY_HEADER } from './wire.ts'
 
 /*
- * Registers openwop with the server: its config section, root path, headers and advertised capabilities. Imported by `protocols/list.ts`.
+ * Registers openwop with the server: its config section, root path, headers and advertised capabilities. `protocols/list.ts` imports
+ * it.
  * Invariant: the discovery document advertises only what the config turns on (OWP-05).
  */
 
@@ -71,7 +72,7 @@ function openwopCapabilities({
       },
       // Advertised only if the config has roles (OWP/C4). The document is public, so it names no role and no scope.
       ...(roles.size === 0 ? {} : { authorization: { supported: true, failClosed: true } }),
-      // Advertised only if tools have rate limits of their own (OWP-05, OWP-56).
+      // Advertised only if tools have their own rate limits (OWP-05, OWP-56).
       ...(hasToolRates(limits) ? { toolHooks: { supported: true, perToolRateLimit: true } } : {}),
     },
   }

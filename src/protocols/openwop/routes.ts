@@ -45,8 +45,8 @@ import {
 } from './wire.ts'
 
 /*
- * The openwop routes: discovery, OpenAPI, schemas and the tool catalog; run routes are in `run-routes.ts`. Loaded by `protocol.ts`.
- * Invariant: only what `options.capabilities` turns on is served and advertised (OWP-05).
+ * The openwop routes: discovery, OpenAPI, schemas and the tool catalog; run routes are in `run-routes.ts`. `protocol.ts` loads it.
+ * Invariant: only the capabilities in `options.capabilities` are served and advertised (OWP-05).
  */
 
 export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readonly HttpRoute[] {
@@ -59,7 +59,7 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
     ...schemaRoutes(),
     ...runRoutes(gateway),
     ...interruptRoutes(gateway),
-    // If these are turned off, their paths are unknown paths below the root: 404 for every method (OWP-06).
+    // If these are turned off, their paths are unknown, so every method gets 404 (OWP-06).
     ...(toolCatalog && sessionLifecycle ? sessionRoutes(gateway) : []),
     ...(toolCatalog ? catalogRoutes(gateway, { compactView }, options) : []),
   ]
@@ -115,7 +115,7 @@ function withoutCompactView(operation: CatalogOperation) {
 
 type CatalogOperation = (typeof openApi.paths)['/v1/tools' | '/v1/tools/{toolId}']['get']
 
-/** `GET /v1`: an index, for people and programs that start at the address that `GET /` names. */
+/** `GET /v1`: an index for people and programs that open the address in the answer of `GET /`. */
 function indexRoute(toolCatalog: boolean): HttpRoute {
   const index = {
     protocolVersion: PROTOCOL_VERSION,
@@ -269,7 +269,7 @@ const HEADERS = {
   'cache-control': 'private, no-cache',
 }
 
-/** The read-only catalog (OWP-10…28): the tools that this principal may call, described and never invoked. */
+/** The read-only catalog (OWP-10…28), which describes the tools that the principal may call. */
 function catalogRoutes(
   gateway: Gateway,
   options: DecodeOptions,

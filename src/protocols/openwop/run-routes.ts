@@ -23,7 +23,7 @@ import {
 } from './wire.ts'
 
 /*
- * The openwop routes of runs, interrupts and sessions. Registered by `routes.ts`.
+ * The openwop routes of runs, interrupts and sessions. `routes.ts` registers them.
  * Invariant: a run of another principal is indistinguishable from a missing one (OWP-49), and interrupts are
  * shown only to approvers of the same tenant.
  */
@@ -164,8 +164,8 @@ async function streamEvents(
 }
 
 /**
- * Sends events as they occur, until the run ends or the reader disconnects. On shutdown the stream just ends.
- * Thousands of readers may wait here, so each holds little memory: no signal besides that of the stream.
+ * Sends events as they occur, until the run ends, the reader disconnects or the server shuts down. Thousands of readers may wait
+ * here, so each uses little memory and no signal besides that of the stream.
  */
 async function* frames(
   gateway: Gateway,
@@ -191,7 +191,7 @@ async function* frames(
   }
 }
 
-/** Readers at one position share a page, so its text is encoded once. */
+/** Encoded pages. Readers at the same position share a page, so it is encoded once. */
 const pageTexts = new WeakMap<RunPage, string>()
 
 function framesOf(page: RunPage, runId: string): string {

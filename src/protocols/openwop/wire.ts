@@ -3,9 +3,8 @@ import type { RunEvent } from '#kernel/run/events'
 import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#kernel/tool/tool'
 
 /*
- * Paths, headers and JSON shapes of the openwop wire.
- * Shared by the codecs, the routes and the client package.
- * The descriptor and error types are closed, as their schemas are: a new member needs a new schema.
+ * Paths, headers and JSON shapes of openwop's wire format. The codecs, the routes and the client package share them.
+ * Invariant: the descriptor and error types are closed like their schemas, so a new member needs a new schema.
  */
 
 export const PROTOCOL_VERSION = '1.0'
@@ -67,7 +66,7 @@ export type WireCompactToolDescriptor = Pick<
 > &
   Partial<Pick<WireToolDescriptor, 'inputSchema'>>
 
-/** The wire's type of each event of a run (OWP §6.3). */
+/** The type of each event of a run on the wire (OWP §6.3). */
 export const RUN_EVENT_TYPES = {
   called: 'agent.toolCalled',
   returned: 'agent.toolReturned',
@@ -104,7 +103,7 @@ export interface WireError {
   readonly details?: JsonObject
 }
 
-/** The discovery document: every family at the root, no wrapper (OWP/C4, OWP-03). */
+/** The discovery document, with every family at its root (OWP/C4, OWP-03). */
 export interface WireDiscovery {
   readonly protocolVersion: string
   readonly supportedEnvelopes: readonly string[]

@@ -10,7 +10,7 @@ function read(status: number, body: JsonValue | undefined, dialect: 'oxp-1.0' | 
 }
 
 describe('readCallReply', () => {
-  it('OTC-76: reads the subject of each challenge from the map beside them', () => {
+  it('OTC-76: reads provider and scopes of each challenge from the separate map', () => {
     const missing = {
       authorization: [
         { id: 'a', url: 'https://a.example/a' },
@@ -51,7 +51,7 @@ describe('readCallReply', () => {
     expect(read(200, body)).toEqual({ kind: 'value', callId: 'x', value: 1 })
   })
 
-  it('OTC-91, OTC/C-19: an absent value is null, a false one is not', () => {
+  it('OTC-91, OTC/C-19: an absent value is null, but a falsy value is kept', () => {
     expect(read(200, { success: true })).toEqual({ kind: 'value', value: null })
     expect(read(200, { success: true, output: {} })).toEqual({ kind: 'value', value: null })
     expect(read(200, { success: true, value: false })).toEqual({ kind: 'value', value: false })
@@ -64,7 +64,7 @@ describe('readCallReply', () => {
   })
 
   it.each([[undefined], [null], [[]], ['text'], [{}], [{ result: {} }], [{ value: 1 }]])(
-    'is no call response: %j',
+    'is not a call response: %j',
     (body) => {
       expect(readCallReply(200, body, { dialect: 'oxp-1.0' })).toEqual({ kind: 'unreadable' })
     },

@@ -2,10 +2,9 @@ import { defined, isJsonObject, type JsonObject, type JsonValue } from '#kernel/
 import type { ServerWire } from './codec-client.ts'
 
 /*
- * Reads the answers from OTC servers in every published dialect: values, refusals, tool errors, challenges.
- * The client package and the OTC source use it.
- * Invariant: every answer becomes one of the failure classes or a value; bodies that are not JSON are never
- * shown.
+ * Reads the answers of OTC servers in every published dialect: values, refusals, tool errors and challenges. The client package
+ * and the OTC source use it.
+ * Invariant: every answer becomes a value, one of the failure classes or `unreadable`; bodies that are not JSON are never shown.
  */
 
 type CallReading =
@@ -43,8 +42,8 @@ export function readCallReply(
 }
 
 /**
- * Whether a 404 or 405 means that the path does not exist. A 404 that names a tool is the answer of a server
- * that has the path but not the tool (OTC/C-01).
+ * True if a 404 or 405 means that the path does not exist. A 404 that names a tool comes from a server that has the path but not the
+ * tool (OTC/C-01).
  */
 export function isRouteMiss(status: number, body: JsonValue | undefined, toolId: string): boolean {
   if (status === 405) return true
@@ -54,7 +53,7 @@ export function isRouteMiss(status: number, body: JsonValue | undefined, toolId:
   return !/\btool\b/i.test(message) && !message.includes(base)
 }
 
-/** The reply is `result`, else `response`, else the body itself if it has `success` (OTC/C-03). */
+/** The reply: `result`, otherwise `response`, otherwise the body itself if it has `success` (OTC/C-03). */
 function replyIn(body: JsonObject): JsonObject | undefined {
   if (isJsonObject(body.result)) return body.result
   if (isJsonObject(body.response)) return body.response
@@ -74,7 +73,7 @@ function readMeta(reply: JsonObject): { readonly callId?: string; readonly durat
 export const FAILURE_CLASSES = [
   /** The tool ran and failed. */
   'tool',
-  /** The input does not fit the tool's schema; nothing ran. */
+  /** The input does not match the tool's schema; nothing ran. */
   'validation',
   /** The server refused the call; nothing ran. */
   'server',
@@ -111,7 +110,7 @@ export interface RemoteMissing {
   readonly userId?: true
 }
 
-/** A failure as a server states it, in our spelling. */
+/** A failure that a server reports, with camel-case members. */
 export interface WireFailure {
   readonly class: FailureClass
   readonly message: string
@@ -159,7 +158,7 @@ export function readToolError(error: JsonObject, outside?: RemoteMissing): WireF
   }
 }
 
-/** Reads `message`, else `detail`, else `error` (OTC/C-23). */
+/** Reads `message`, otherwise `detail`, otherwise `error` (OTC/C-23). */
 function readMessage(body: JsonValue | undefined): string | undefined {
   if (!isJsonObject(body)) return undefined
   return sentence(body.message) ?? sentence(body.detail) ?? sentence(body.error)
@@ -181,7 +180,7 @@ function readChallenges(value: JsonValue | undefined, subjects?: JsonValue): rea
   })
 }
 
-/** Looks up the subject of a challenge in the map beside the challenges. */
+/** Looks up the provider and scopes of a challenge in the separate map. */
 function subjectOf(
   id: string | undefined,
   subjects: JsonValue | undefined,
@@ -225,7 +224,7 @@ function classOfStatus(status: number, { errorCode }: RefusalHints): FailureClas
 
 const MESSAGES = {
   tool: () => 'The tool failed and returned no reason.',
-  validation: () => 'The input does not fit what the tool expects.',
+  validation: () => 'The input does not match what the tool expects.',
   server: (status) => `The server refused the call with status ${status} and returned no reason.`,
   unauthenticated: () => 'The server did not accept the credentials; check the API key or token.',
   authorization_required: () => 'The tool needs an authorization that has not been given yet.',
@@ -249,7 +248,7 @@ function readErrorMembers(members: JsonObject, message: string): Omit<WireFailur
   }
 }
 
-/** The schema does not type the values, so values that are not strings become JSON text (OTC/C-30). */
+/** Converts other values to JSON text, because the schema does not say that they are strings (OTC/C-30). */
 function stringMembers(value: JsonObject): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [
@@ -259,7 +258,7 @@ function stringMembers(value: JsonObject): Readonly<Record<string, string>> {
   )
 }
 
-/** Reads a string, or what FastAPI sends instead: a list of strings or of `{msg}`. */
+/** Reads a string, an object with a message, or FastAPI's list of strings or `{msg}` objects. */
 function sentence(value: JsonValue | undefined): string | undefined {
   if (typeof value === 'string') return value === '' ? undefined : value
   if (isJsonObject(value)) return sentence(value.message ?? value.msg)

@@ -13,7 +13,7 @@ function readOne(definition: JsonObject) {
 }
 
 describe('readToolList', () => {
-  it('OTC/C-07: items win over tools, tools over nothing', () => {
+  it('OTC/C-07: items take precedence over tools', () => {
     const items = [{ id: 'A.I@1.0.0' }]
     const tools = [{ id: 'A.T@1.0.0' }]
     expect(readToolList({ items, tools })?.map((tool) => tool.id)).toEqual(['A.I@1.0.0'])
@@ -43,7 +43,7 @@ describe('readToolList', () => {
     })
   })
 
-  it('OTC/C-10, OTC/C-13: nothing but a name is needed', () => {
+  it('OTC/C-10, OTC/C-13: only a name is needed', () => {
     expect(readToolList([{ name: 'add' }])).toEqual([
       { id: 'add', name: 'add', description: '', input: {}, output: 'any', requirements: NOTHING },
     ])
@@ -60,12 +60,16 @@ describe('readToolList', () => {
   })
 
   it.each([
-    ['null is none', { output_schema: null }, 'none'],
-    ['{"type":"null"} is none', { output_schema: { type: 'null' } }, 'none'],
-    ['{} is any', { output_schema: {} }, 'any'],
-    ['absent is any', {}, 'any'],
-    ['older forms are any', { output: { available_modes: ['value'], value: { parameters: SCHEMA } } }, 'any'],
-    ['a schema stays', { output_schema: { type: 'number' } }, { type: 'number' }],
+    ['null means no output', { output_schema: null }, 'none'],
+    ['{"type":"null"} means no output', { output_schema: { type: 'null' } }, 'none'],
+    ['{} means any output', { output_schema: {} }, 'any'],
+    ['absent means any output', {}, 'any'],
+    [
+      'older forms mean any output',
+      { output: { available_modes: ['value'], value: { parameters: SCHEMA } } },
+      'any',
+    ],
+    ['a schema is kept', { output_schema: { type: 'number' } }, { type: 'number' }],
   ])('OTC/C-12: %s', (_title, definition, output) => {
     expect(readOne(definition)?.output).toEqual(output)
   })
@@ -76,7 +80,7 @@ describe('readToolList', () => {
     expect(readToolList([{ id: 'a@1.0.0', version: '9.0.0' }])?.[0]?.version).toBe('9.0.0')
   })
 
-  it('OTC-41, OTC/C-29: keeps unknown requirement members and passes over entries without id', () => {
+  it('OTC-41, OTC/C-29: keeps unknown requirement members and skips entries without an id', () => {
     const google = { id: 'google', oauth2: { scopes: ['mail'], flow: 'x' }, extra: 1 }
     const tool = readOne({
       requirements: { authorization: [google, {}], secrets: [{ id: 'K' }, { name: 'L' }], user_id: true },
@@ -98,7 +102,7 @@ describe('readToolList', () => {
     expect(readOne({ input: { parameters: said, required: ['a'] } })?.input).toEqual(said)
   })
 
-  it('OTC/T-29: parameters a model must not infer are hidden from it', () => {
+  it('OTC/T-29: hides the parameters that a model must not infer', () => {
     const tool = readOne({
       input_schema: {
         parameters: {

@@ -5,7 +5,7 @@ const CALL = { toolId: 'Calculator.Add@1.0.0', callId: 'x', input: { a: 1 } }
 const PATHS: readonly CallPath[] = ['/tools/call', '/call', '/tools/execute', '/execute']
 
 describe('buildCallBody', () => {
-  it('OTC/C-02: bare in the header dialect, wrapped elsewhere', () => {
+  it('OTC/C-02: is bare in the header dialect and wrapped in the others', () => {
     expect(buildCallBody(PINNED_WIRES['oxp-header'], '/tools/call', CALL)).toEqual({
       tool_id: 'Calculator.Add@1.0.0',
       call_id: 'x',
@@ -17,7 +17,7 @@ describe('buildCallBody', () => {
     })
   })
 
-  it('OTC/C-16: $schema is left out when the server showed none', () => {
+  it('OTC/C-16: leaves out $schema if the server sent none', () => {
     expect(buildCallBody(PINNED_WIRES.uts, '/tools/call', CALL)).not.toHaveProperty('$schema')
   })
 
@@ -26,7 +26,7 @@ describe('buildCallBody', () => {
     expect(body).toEqual({ request: { tool_id: 'Calculator.Add@1.0.0', execution_id: 'x', input: { a: 1 } } })
   })
 
-  it('OTC-57, OTC/C-05, OTC/C-06: only known members, always an id and input', () => {
+  it('OTC-57, OTC/C-05, OTC/C-06: has only known members, and always an id and input', () => {
     const known = ['call_id', 'context', 'execution_id', 'input', 'tool_id', 'trace_id']
     for (const dialect of CLIENT_DIALECTS) {
       for (const path of PATHS) {
@@ -39,7 +39,7 @@ describe('buildCallBody', () => {
     }
   })
 
-  it('OTC/C-26: context holds arrays and nothing empty', () => {
+  it('OTC/C-26: context has arrays and no empty members', () => {
     const context = { authorization: [{ id: 'g', token: 't' }], secrets: [], userId: 'u' }
     expect(buildCallBody(PINNED_WIRES['oxp-header'], '/tools/call', { ...CALL, context }).context).toEqual({
       authorization: [{ id: 'g', token: 't' }],

@@ -57,7 +57,7 @@ export function readToolList(body: JsonValue): readonly RemoteTool[] | undefined
 export interface FoundTools {
   /** Best first; `unavailable` says why a tool cannot be called now. */
   readonly found: readonly (RemoteTool & { readonly unavailable?: string })[]
-  /** If nothing was found: the groups of tools that the server has. */
+  /** The groups of tools that the server has, if no tool was found. */
   readonly families: readonly ToolFamily[]
 }
 
@@ -94,7 +94,7 @@ export function readFoundTools(body: JsonValue): FoundTools | undefined {
   }
 }
 
-/** Renames the snake_case members of this wire. */
+/** Renames the snake-case members of OTC. */
 function readWireFacts(facts: JsonValue | undefined): ToolFacts | undefined {
   if (!isJsonObject(facts)) return undefined
   return readFacts({
@@ -265,7 +265,7 @@ function contextMembers(context: WireContext): JsonObject {
   }
 }
 
-/** Dialects that a client can speak; `proto` defines no endpoint, so it is only read (OTC/T-30). */
+/** Dialects that a client can use. `proto` defines no endpoint, so only its answers are read (OTC/T-30). */
 export const CLIENT_DIALECTS = ['otc-1.0', 'oxp-1.0', 'oxp-header', 'rfc-call', 'execute', 'uts'] as const
 export type ClientDialect = (typeof CLIENT_DIALECTS)[number]
 
@@ -294,7 +294,7 @@ export function detectWire(list: JsonValue, versionHeader: string | null): Serve
   return { dialect: versionHeader === null ? 'oxp-1.0' : 'oxp-header', paths: CALL_PATHS }
 }
 
-/** The wire to use with a server whose dialect the caller names. */
+/** The wire format for a server whose dialect the caller names. */
 export const PINNED_WIRES: Readonly<Record<ClientDialect, ServerWire>> = {
   'otc-1.0': { dialect: 'otc-1.0', schemaId: OTC_SCHEMA_ID, paths: CALL_PATHS },
   'oxp-1.0': { dialect: 'oxp-1.0', schemaId: OXP_SCHEMA_ID, paths: CALL_PATHS },

@@ -16,7 +16,7 @@ describe('detectWire', () => {
       undefined,
     ],
     [
-      'OTC/C-17, OTC-14: $schema wins over the header',
+      'OTC/C-17, OTC-14: $schema takes precedence over the header',
       { $schema: 'urn:oxp:1.0', items: [] },
       '1.0',
       'oxp-1.0',
@@ -31,7 +31,7 @@ describe('detectWire', () => {
     ],
     ['OTC/C-16, OTC-12: the long form is repeated', { $schema: LONG, tools: [] }, null, 'otc-1.0', LONG],
     ['OTC/C-16: the ArcadeAI URL is repeated', { $schema: ARCADE, tools: [] }, null, 'rfc-call', ARCADE],
-    ['OTC/C-16: no $schema shown, none sent', { tools: [] }, null, 'oxp-1.0', undefined],
+    ['OTC/C-16: without $schema in the list, none is sent', { tools: [] }, null, 'oxp-1.0', undefined],
   ] as const)('%s', (_title, list, header, dialect, schemaId) => {
     const wire = detectWire(list, header)
     expect(wire.dialect).toBe(dialect)
@@ -57,7 +57,7 @@ describe('PINNED_WIRES', () => {
 })
 
 describe('headers', () => {
-  it('OTC-20, OTC-22: the version header is sent in its dialect only, as 1.0', () => {
+  it('OTC-20, OTC-22: the version header is 1.0 and sent only in its dialect', () => {
     expect(versionHeaders('oxp-header')).toEqual({ 'OXP-Version': '1.0' })
     expect(versionHeaders('oxp-1.0')).toEqual({})
     expect(versionHeaders(undefined)).toEqual({})
@@ -69,7 +69,7 @@ describe('headers', () => {
     ['oxp-header', 'OXP-API-Key'],
     ['otc-1.0', 'OTC-API-Key'],
     ['rfc-call', 'X-API-Key'],
-  ] as const)('OTC-99, OTC/C-25: the key of %s goes into %s', (dialect, header) => {
+  ] as const)('OTC-99, OTC/C-25: the key header of %s is %s', (dialect, header) => {
     expect(apiKeyHeaderOf(dialect)).toBe(header)
   })
 })

@@ -69,7 +69,7 @@ describe('decodeListRequest', () => {
     [{ body: { $schema: ARCADE_SCHEMA_ID } }, 'arcade', ARCADE_SCHEMA_ID],
     [{ headers: { 'oxp-version': '1.0' } }, 'header', undefined],
     [{ headers: { 'oxp-version': '1.0' }, body: { $schema: 'otc://1.0' } }, 'tools', 'otc://1.0'],
-  ])('OTC-08, OTC/C-07, OTC/C-31: %j asks for %s', (asked, shape, schemaId) => {
+  ])('OTC-08, OTC/C-07, OTC/C-31: %j requests the shape %s', (asked, shape, schemaId) => {
     expect(decode(asked)).toEqual({ shape, schemaId })
   })
 
@@ -195,12 +195,12 @@ describe('encodeList', () => {
     },
   )
 
-  it('OTC-30, OTC-31, OTC-33: no parameters are {} in both forms', () => {
+  it('OTC-30, OTC-31, OTC-33: the schema of a tool without parameters is {} in both forms', () => {
     const { tools, items } = list('both', toolWith({ inputSchema: {} }))
     expect([tools[0].input_schema, items[0].input_schema]).toEqual([{ parameters: {} }, {}])
   })
 
-  it('OTC-37…41: requirements as written, with user_id in wire spelling, absent when there are none', () => {
+  it('OTC-37…41: requirements are listed as written, with user_id in wire spelling, and absent if there are none', () => {
     const requirements = {
       authorization: [{ id: 'google', oauth2: { scopes: ['s'], extra: 1 } }],
       secrets: [{ id: 'K', note: 'x' }],
@@ -215,7 +215,7 @@ describe('encodeList', () => {
     expect(list('header', toolWith({ requirements: {} })).items[0]).not.toHaveProperty('requirements')
   })
 
-  it('OTC-07: no tools is an empty array in every shape', () => {
+  it('OTC-07: without tools the list is an empty array in every shape', () => {
     const empty = (shape: ListShape) =>
       JSON.parse(encodeList({ shape, schemaId: 's' }, { tools: [], toolkits: new Map() }))
     expect(empty('both')).toEqual({ $schema: 's', tools: [], items: [] })

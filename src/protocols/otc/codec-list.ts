@@ -14,9 +14,9 @@ import {
 } from './wire.ts'
 
 /*
- * Decodes requests for the tool list and encodes the list in each published shape. Used by `routes.ts` of this folder.
- * Invariant: tool definitions contain only the members of the closed schema (OTC-41); our facts are in a
- * separate member of the list.
+ * Decodes requests for the tool list and encodes the list in each published shape. `routes.ts` uses it.
+ * Invariant: tool definitions contain only the members of the closed schema (OTC-41); Collet's facts are in a separate member of the
+ * list.
  */
 
 /** The published shapes of a list (OTC §3.1): `header` has no `$schema`, `uts` is a bare array (OTC/C-08). */
@@ -34,8 +34,8 @@ const SHAPES = { arcade: 'arcade', otc: 'tools', oxp: 'both' } as const satisfie
 >
 
 /**
- * Reads which list shape a request wants. A browser cannot send a GET body, so `?schema=` or `?$schema=`
- * are accepted too (OTC/C-31).
+ * Reads the list shape that a request asks for. Browsers cannot send a body with GET, so `?schema=` and `?$schema=` are accepted
+ * too (OTC/C-31).
  */
 export function decodeListRequest(
   request: Pick<HttpRequest, 'headers' | 'body' | 'query'>,
@@ -48,7 +48,7 @@ export function decodeListRequest(
   return { shape: SHAPES[schemaFamily(schemaId) ?? 'otc'], schemaId }
 }
 
-/** The `$schema` of a list request, if it can be read; for refusals. */
+/** For refusals: the `$schema` of a list request, if it can be read. */
 export function namedSchema({ body, query }: Pick<HttpRequest, 'body' | 'query'>): JsonValue | undefined {
   return (isJsonObject(body) ? body.$schema : undefined) ?? schemaInQuery(query)
 }
@@ -79,13 +79,13 @@ interface ListContent {
   readonly tools: readonly Tool[]
   /** Toolkit descriptions by name (OTC/C-11). */
   readonly toolkits: ReadonlyMap<string, string>
-  /** `undefined` unless these tools are a page with a successor. */
+  /** `undefined` on the last page. */
   readonly nextCursor?: string | undefined
   /** Further members of the list, as JSON. */
   readonly more?: string
 }
 
-/** The answer to `?q=`: the tools that fit, best first; if none does, the groups of tools that exist. */
+/** The answer to `?q=`: the matching tools, best first, or the groups of tools that exist if none matches. */
 export function encodeSearch(
   form: ListForm,
   { found, families }: SearchResult,

@@ -16,7 +16,7 @@ function secrets(given: JsonValue): Record<string, string> {
 }
 
 describe('decodeContext', () => {
-  it('OTC-49: no context is no credentials', () => {
+  it('OTC-49: without a context there are no credentials', () => {
     const { tokens, secrets, userId, loneToken } = decodeContext(undefined)
     expect([tokens.size, secrets.size, userId, loneToken]).toEqual([0, 0, undefined, undefined])
   })
@@ -47,16 +47,16 @@ describe('decodeContext', () => {
     expect([secrets.get('__proto__')?.reveal(), secrets.get('constructor')?.reveal()]).toEqual(['p', 'c'])
   })
 
-  it('OTC-73: an empty token is no token', () => {
+  it('OTC-73: an empty token counts as missing', () => {
     expect(tokens([{ id: 'google', token: '' }])).toEqual({})
   })
 
-  it('OTC-79: an empty user id is no user id', () => {
+  it('OTC-79: an empty user id counts as missing', () => {
     expect(decodeContext({ user_id: '' }).userId).toBeUndefined()
     expect(decodeContext({ user_id: 'u' }).userId).toBe('u')
   })
 
-  it('OTC-56: unknown members are left alone', () => {
+  it('OTC-56: ignores unknown members', () => {
     expect(decodeContext({ user_info: { name: 'n' }, locale: 'de' }).userId).toBeUndefined()
   })
 

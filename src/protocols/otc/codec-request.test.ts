@@ -62,7 +62,7 @@ describe('dialect (§3.1)', () => {
   ]
 
   it.each(rows)(
-    'OTC/T-24: %s with %j and null in every optional member is the same',
+    'OTC/T-24: %s with %j is decoded as without null in every optional member',
     (path, body, dialect) => {
       const nulls = { call_id: null, trace_id: null, input: null, context: null }
       const own: Readonly<Record<string, object>> = {
@@ -178,7 +178,7 @@ describe('tool', () => {
   })
 
   it.each(['Calculator.Add@latest', 'Calculator.Add@1.1', 'Calculator.Add@1.0.0-beta', '', 'A.B@v1'])(
-    'OTC-43, OTC-70, OTC/T-09, OTC/C-15: %j is no tool id',
+    'OTC-43, OTC-70, OTC/T-09, OTC/C-15: %j is not a tool id',
     (toolId) => {
       expect(refusal({ request: { tool_id: toolId } })).toMatchObject({ code: 'request_invalid' })
     },
@@ -203,7 +203,7 @@ describe('tool', () => {
     expect(refusal({ request: { tool_id: 'x'.repeat(10_000) } }).message.length).toBeLessThan(250)
   })
 
-  it('R0: a tool object names toolkit, name and maybe a version', () => {
+  it('R0: a tool object has a toolkit, a name and an optional version', () => {
     const version = (tool: JsonValue) => decode({ tool }, { path: '/execute' }).call.tool.version
     expect(version({ name: 'Add', toolkit: 'Calculator' })).toBe('latest')
     expect(version({ name: 'Add', toolkit: 'Calculator', version: '1' })).toBe('1.0.0')
@@ -257,11 +257,11 @@ describe('members', () => {
     },
   )
 
-  it('OTC-45: an absent call_id stays absent, the server makes one', () => {
+  it('OTC-45: an absent call_id stays absent, so that the server makes one', () => {
     expect(decode({ request: ADD }).call.key).toBeUndefined()
   })
 
-  it('OTC-46: trace_id wins over the trace of the HTTP request', () => {
+  it('OTC-46: trace_id takes precedence over the trace of the HTTP request', () => {
     expect(decode({ request: { ...ADD, trace_id: 'mine' } }).call.traceId).toBe('mine')
     expect(decode({ request: ADD }).call.traceId).toBe('trace-of-http')
     const tool = { name: 'Add', toolkit: 'Calculator' }

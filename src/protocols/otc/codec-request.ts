@@ -91,8 +91,8 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
 }
 
 /**
- * Only answers to bare bodies with the version in the header have no `$schema`; the RFC's shape gets the
- * RFC's id (OTC/C-16).
+ * The `$schema` of the answer. Only answers to bare bodies with the version in the header have none; the RFC's shape gets the RFC's
+ * id (OTC/C-16).
  */
 function answeredSchema(
   dialect: Dialect,
@@ -112,7 +112,7 @@ export function readCallKey(call: JsonObject, headers: HttpRequest['headers']): 
 function singleCallId(left: string | undefined, right: string | undefined): string | undefined {
   if (left !== undefined && right !== undefined && left !== right) {
     throw invalid(
-      'The request names two different call ids; "call_id", "execution_id" and the Idempotency-Key header must be equal.',
+      'The request has two different call ids; "call_id", "execution_id" and the Idempotency-Key header must be equal.',
     )
   }
   return left ?? right
@@ -176,7 +176,7 @@ function readString(call: JsonObject, member: string): string | undefined {
   throw invalid(`"${member}" must be a string without NUL; leave it out when there is none.`)
 }
 
-/** The version that a request names, in the spelling that the answer repeats (OTC/C-16). */
+/** The version of a request, in the spelling that the answer repeats (OTC/C-16). */
 interface DecodedVersion {
   readonly schemaId: string
   /** `undefined` if the request names no version, so that the server's default applies (OTC-15). */
@@ -303,7 +303,7 @@ function wrappedDialect(path: CallPath, family: SchemaFamily | undefined): Diale
   return family === 'otc' || family === 'arcade' ? 'otc-1.0' : 'oxp-1.0'
 }
 
-/** Whether this is one of the two paths of the March 2025 drafts, the only paths that accept `@latest`. */
+/** True for the two paths of the March 2025 drafts, the only ones that accept `@latest`. */
 function isExecutePath(path: CallPath): boolean {
   return path === '/execute' || path === '/tools/execute'
 }
@@ -338,14 +338,14 @@ export function decodeContext(context: JsonValue | undefined): DecodedContext {
   return {
     tokens: loneToken === undefined ? readTokens(authorization) : NO_SECRETS,
     secrets: readSecrets(secrets),
-    // An empty text names no user, so a tool that needs one reports it missing (OTC-79).
+    // An empty string names no user, so a tool that needs one reports it as missing (OTC-79).
     userId: userId === '' ? undefined : userId,
     userInfo: readUserInfo(userInfo),
     loneToken,
   }
 }
 
-/** Treats null as absent, as generated clients write it (OTC/T-24). */
+/** Treats null as absent, because generated clients write absent members as null (OTC/T-24). */
 export function withoutNulls(members: JsonObject): JsonObject {
   for (const name in members) {
     if (members[name] === null)

@@ -31,7 +31,7 @@ describe('OTC_ANSWERS', () => {
 
 describe('refusalReply', () => {
   it.each(['rate_limited', 'budget_exceeded', 'overloaded', 'not_ready'] as const)(
-    'OTC/C-24, OTC-68: %s says when to try again',
+    'OTC/C-24, OTC-68: %s says when to retry',
     (code) => {
       const reply = refusalReply(FORM, fault(code, 'm', { retryAfterMs: 2_100 }), SHOWN)
       expect(reply).toMatchObject({ status: 400, headers: { 'retry-after': '3', 'x-should-retry': 'true' } })
@@ -51,7 +51,7 @@ describe('refusalReply', () => {
     expect(reply.body).toBe('{"$schema":"urn:oxp:1.0","message":"m"}')
   })
 
-  it('OTC/T-26: statuses of HTTP itself are kept, others follow the table', () => {
+  it('OTC/T-26: keeps the statuses of HTTP itself; the others follow the table', () => {
     const status = (suggested: number) =>
       refusalReply(FORM, fault('request_invalid', 'm'), { ...SHOWN, suggested }).status
     expect([404, 405, 413, 415, 429, 500, 503].map(status)).toEqual([404, 405, 413, 400, 400, 400, 400])
@@ -61,7 +61,7 @@ describe('refusalReply', () => {
     expect(refusalReply(FORM, fault('tool_failed', 'm'), SHOWN).status).toBe(400)
   })
 
-  it('OTC-21: carries the version', () => {
+  it('OTC-21: has the version header', () => {
     expect(refusalReply(FORM, fault('internal', 'm'), SHOWN).headers['oxp-version']).toBe('1.0')
   })
 })

@@ -6,7 +6,7 @@ import type { Outcome } from '#kernel/call/call'
 import { encodePlainResult, encodeResult } from './codec-response.ts'
 import type { Dialect } from './wire.ts'
 
-/** How each dialect represents an absent output: `null`, or nothing at all (OTC/C-19). */
+/** How each dialect represents an absent output: as `null` or by leaving it out (OTC/C-19). */
 const NO_OUTPUT = {
   proto: 'null',
   execute: 'absent',
@@ -42,7 +42,7 @@ const failures = fc
   )
   .map((error): Outcome => ({ ok: false, error, durationMs: 1.5 }))
 
-/** Values with members that look like a result's own, so that a mix-up would show. */
+/** Values with members named like those of a result, so that a mix-up would be found. */
 const values = fc.oneof(
   fc.jsonValue(),
   fc.record({ success: fc.boolean(), error: fc.jsonValue(), value: fc.jsonValue(), output: fc.jsonValue() }),
@@ -51,15 +51,15 @@ const successes = values.map(
   (value): Outcome => ({ ok: true, valueJson: JSON.stringify(value), durationMs: 0 }),
 )
 
-/** Every result a body holds: the body itself, and the copies the older dialects put beside it. */
+/** Every result in a body: the body itself, and the copies in older dialects. */
 function resultsIn(body: JsonObject): readonly JsonObject[] {
   return [body, body.result, body.response].filter(
     (part): part is JsonObject => isJsonObject(part) && 'success' in part,
   )
 }
 
-/** Where a result carries its ending: in itself, in `output`, or in neither. */
-function endingsOf(result: JsonObject): readonly ('value' | 'error')[] {
+/** The names of the outcome members of a result, in itself or in `output`. */
+function outcomeNamesOf(result: JsonObject): readonly ('value' | 'error')[] {
   const positions = [result, ...(isJsonObject(result.output) ? [result.output] : [])]
   return positions.flatMap((index) =>
     (['value', 'error'] as const).filter((name) => Object.hasOwn(index, name)),
@@ -72,7 +72,7 @@ function bodyOf(text: string): JsonObject {
 }
 
 describe('value and error', () => {
-  it('OTC-88, OTC-92: exclude each other in every dialect, and error is there exactly when success is false', () => {
+  it('OTC-88, OTC-92: exclude each other in every dialect, and error is present exactly if success is false', () => {
     fc.assert(
       fc.property(
         dialects,
@@ -88,7 +88,7 @@ describe('value and error', () => {
           for (const result of results) {
             expect(result.success).toBe(outcome.ok)
             const hasNone = outcome.ok && outcome.valueJson === 'null' && isOutputForm(result, dialect)
-            expect(endingsOf(result)).toEqual(hasNone ? [] : [outcome.ok ? 'value' : 'error'])
+            expect(outcomeNamesOf(result)).toEqual(hasNone ? [] : [outcome.ok ? 'value' : 'error'])
           }
         },
       ),
@@ -100,13 +100,13 @@ describe('value and error', () => {
     fc.assert(
       fc.property(fc.oneof(successes, failures), (outcome) => {
         const result = bodyOf(encodePlainResult('c', outcome, { hideDeveloperMessages: false }))
-        expect(endingsOf(result)).toEqual([outcome.ok ? 'value' : 'error'])
+        expect(outcomeNamesOf(result)).toEqual([outcome.ok ? 'value' : 'error'])
       }),
     )
   })
 })
 
-/** A result of the March drafts, which leaves `output` out instead of sending `null`. */
+/** True for a result of the March drafts, which leave out `output` instead of sending `null`. */
 function isOutputForm(result: JsonObject, dialect: Dialect): boolean {
   return NO_OUTPUT[dialect] === 'absent' && !Object.hasOwn(result, 'value')
 }

@@ -138,7 +138,7 @@ describe('200 bodies (§3.1)', () => {
     expect(text).toContain('"value":{"b":1.0,"a":"\\u00e9"}')
   })
 
-  it('OTC/T-24: echoes any call id as it is', () => {
+  it('OTC/T-24: returns any call id unchanged', () => {
     const callId = 'ü"\\ 😀'
     expect(encode('oxp-header', { ...three, callId })).toMatchObject({ call_id: callId })
   })
@@ -154,7 +154,7 @@ describe('tool errors', () => {
     retryAfterMs: 499.2,
   }
 
-  it('OTC-84, OTC/C-30: carries what the tool set, the wait as a whole number', () => {
+  it('OTC-84, OTC/C-30: has the members that the tool set, and the wait as a whole number', () => {
     expect(JSON.parse(encodeToolError(full, SHOWN))).toEqual({
       message: 'Doorbell ID not found',
       developer_message: 'no doorbell1',
@@ -164,11 +164,11 @@ describe('tool errors', () => {
     })
   })
 
-  it('OTC-67, OTC/T-20: developer_message can be kept off the wire', () => {
+  it('OTC-67, OTC/T-20: developer_message can be left out', () => {
     expect(encodeToolError(full, { hideDeveloperMessages: true })).not.toContain('doorbell1')
   })
 
-  it('OTC-93, rule 10: can_retry is absent unless true; the internal code and effect stay inside', () => {
+  it('OTC-93, rule 10: can_retry is absent unless true; the internal code and effect are not sent', () => {
     const cut: CallError = { code: 'tool_timeout', message: 'm', canRetry: false, effect: 'unknown' }
     expect(JSON.parse(encodeToolError(cut, SHOWN))).toEqual({ message: 'm' })
   })
@@ -203,7 +203,7 @@ describe('refusals', () => {
     expect(text).toContain('"parameter_errors":{"a":"/0: first; /1: second","__proto__":"third"}')
   })
 
-  it('OTC/T-13: no parameter_errors when the input as a whole is wrong', () => {
+  it('OTC/T-13: has no parameter_errors if the input as a whole is wrong', () => {
     const details = { issues: [{ pointer: '', message: 'must be an object' }] }
     const refused = { code: 'input_invalid', message: 'm', canRetry: false, details } as const
     expect(encodeRefusal(form, refused, SHOWN)).not.toContain('parameter_errors')
@@ -231,7 +231,7 @@ describe('refusals', () => {
     })
   })
 
-  it('rule 6: a parked call names itself in the body', () => {
+  it('rule 6: the body for a parked call has its call id', () => {
     const refused = { code: 'approval_required', message: 'm', canRetry: false } as const
     expect(JSON.parse(encodeRefusal(form, refused, SHOWN))).toMatchObject({ call_id: 'c' })
   })

@@ -27,15 +27,14 @@ import {
 } from './wire.ts'
 
 /*
- * Encodes OTC answers: results in each dialect, refusals, and the headers and status of every error code.
- * Used by the routes and pages of this folder.
- * Invariant: `OTC_ANSWERS` is total, and a call that started is always answered with 200, so that clients do
- * not repeat it (OTC-11).
+ * Encodes OTC answers: results in each dialect, refusals, and the headers and status of every error code. The routes and pages of
+ * this folder use it.
+ * Invariant: `OTC_ANSWERS` is total, and a call that started is always answered with 200, so that clients do not repeat it (OTC-11).
  */
 
 interface OtcAnswer {
   readonly status: 200 | 400 | 401 | 404 | 422
-  /** Whether nothing ran and waiting helps, so that `Retry-After` and `x-should-retry` are sent (OTC/C-24). */
+  /** True if nothing ran and waiting helps; then `Retry-After` and `x-should-retry` are sent (OTC/C-24). */
   readonly retry: boolean
 }
 
@@ -86,7 +85,7 @@ interface ResultForm {
   readonly finishedAtMs: number
 }
 
-/** One result as pieces of JSON text: the value was serialised once and is never parsed again. */
+/** One result as pieces of JSON text. The value was serialised once and is not parsed again. */
 interface ResultText {
   readonly schema: string | undefined
   readonly id: string
@@ -94,7 +93,7 @@ interface ResultText {
   readonly duration: string
   readonly success: string
   /** `"value":…` or `"error":…`, never both (OTC-92). */
-  readonly ending: string
+  readonly outcomeJson: string
   /** `,"output":{…}`, or empty for a result that the March drafts cannot express (OTC/C-19). */
   readonly output: string
   readonly finishedAtMs: number
@@ -103,7 +102,7 @@ interface ResultText {
 /** The 200 body of each dialect (OTC §3.1). */
 const BODIES = {
   proto: (text) =>
-    `{"$schema":${text.schema},"execution_id":${text.id},${text.duration}"finished_at":"${new Date(text.finishedAtMs).toISOString()}","success":${text.success},"output":{${text.ending}}}`,
+    `{"$schema":${text.schema},"execution_id":${text.id},${text.duration}"finished_at":"${new Date(text.finishedAtMs).toISOString()}","success":${text.success},"output":{${text.outcomeJson}}}`,
   execute: (text) => {
     const result = `"execution_id":${text.id},${text.duration}"success":${text.success}${text.output}`
     return `{"$schema":${text.schema},${result},"response":{${result}}}`
@@ -114,12 +113,12 @@ const BODIES = {
   'oxp-1.0': (text) => `{"$schema":${text.schema},"result":${plain(text)}}`,
   'oxp-header': (text) =>
     text.schema === undefined ? plain(text) : `{"$schema":${text.schema},${members(text)}}`,
-  uts: (text) => `{"success":${text.success},"call_id":${text.id},${text.ending}}`,
+  uts: (text) => `{"success":${text.success},"call_id":${text.id},${text.outcomeJson}}`,
 } satisfies Record<Dialect, (text: ResultText) => string>
 
 export function encodeResult(form: ResultForm, reply: CallReply, options: EncodeOptions): string {
   const { outcome } = reply
-  const ending = outcome.ok
+  const outcomeJson = outcome.ok
     ? `"value":${outcome.valueJson}`
     : `"error":${encodeToolError(outcome.error, options)}`
   // RFC values are objects, numbers, strings and booleans, so null means no output there (OTC/C-19).
@@ -129,13 +128,13 @@ export function encodeResult(form: ResultForm, reply: CallReply, options: Encode
     id: JSON.stringify(reply.callId),
     duration: outcome.durationMs === undefined ? '' : `"duration":${outcome.durationMs},`,
     success: outcome.ok ? 'true' : 'false',
-    ending,
-    output: hasOutput ? `,"output":{${ending}}` : '',
+    outcomeJson,
+    output: hasOutput ? `,"output":{${outcomeJson}}` : '',
     finishedAtMs: form.finishedAtMs,
   })
 }
 
-/** A bare CallToolResponse, as `result` carries it. */
+/** A bare CallToolResponse, which other answers have as `result`. */
 export function encodePlainResult(callId: string, outcome: Outcome, options: EncodeOptions): string {
   const form: ResultForm = { dialect: 'oxp-header', schemaId: undefined, finishedAtMs: 0 }
   return encodeResult(form, { callId, outcome, replayed: true }, options)
@@ -146,15 +145,15 @@ function plain(text: ResultText): string {
 }
 
 function members(text: ResultText): string {
-  return `"call_id":${text.id},${text.duration}"success":${text.success},${text.ending}`
+  return `"call_id":${text.id},${text.duration}"success":${text.success},${text.outcomeJson}`
 }
 
-/** The part of `ToolError` and of a recorded `CallError` that this wire shows. */
+/** The members of `ToolError` and of a recorded `CallError` that OTC can express. */
 type ShownError = Pick<ToolError, 'code' | 'message' | 'canRetry'> &
   Partial<Pick<ToolError, 'developerMessage' | 'retryAfterMs' | 'additionalPromptContent' | 'details'>>
 
 export interface EncodeOptions {
-  /** Whether `developer_message` is kept off the wire (OTC/T-20). */
+  /** True if `developer_message` is left out (OTC/T-20). */
   readonly hideDeveloperMessages: boolean
 }
 
@@ -174,12 +173,12 @@ export function encodeRefusal(form: AnswerForm, error: ShownError, options: Enco
   return JSON.stringify(body)
 }
 
-/** Supported versions in the form the request used: `$schema` ids, or header values. */
+/** Supported versions in the form that the request used: `$schema` ids or header values. */
 function supportedVersions({ schemaId }: AnswerForm): readonly string[] {
   return schemaId === undefined ? [PROTOCOL_VERSION] : Object.values(SERVED_SCHEMA_IDS)
 }
 
-/** The `error` of a 200: `can_retry` only when it is true, because absent means false (OTC-93). */
+/** The `error` of a 200. `can_retry` is present only if it is true, because absent means false (OTC-93). */
 export function encodeToolError(error: ShownError, options: EncodeOptions): string {
   const { retryAfterMs } = error
   const shown: WireToolError = defined({
@@ -203,7 +202,7 @@ function developerMessage(error: ShownError, options: EncodeOptions): string | u
 
 const DEFAULT_RETRY_AFTER_MS = 1_000
 
-/** HTTP-level statuses that the server decides and this protocol keeps (OTC/T-26). */
+/** HTTP statuses that the server suggests and this protocol keeps (OTC/T-26). */
 const HTTP_STATUSES: ReadonlySet<number> = new Set([403, 404, 405, 413, 421, 431])
 
 export function jsonReply(status: number, body: string, headers: Record<string, string> = {}): HttpReply {
@@ -259,13 +258,13 @@ interface AnswerForm {
 
 type Answering = Pick<DecodeOptions, 'defaultSchema'>
 
-/** Form of an answer to a request whose body was not read: only the header can show the dialect. */
+/** Form of an answer to a request whose body was not read, so only the header can show the dialect. */
 export function unreadForm(headers: HttpRequest['headers'], { defaultSchema }: Answering): AnswerForm {
   const schemaId = headers[OXP_VERSION_HEADER] === undefined ? defaultSchema : undefined
   return { schemaId, callId: undefined }
 }
 
-/** Form of an answer to a call whose body was not read. It always has an id: that of the header, or a new id (rule 6, OTC-45). */
+/** Form of an answer to a call whose body was not read. It always has a call id, from the header or a new one (rule 6, OTC-45). */
 export function unreadCallForm(headers: HttpRequest['headers'], answering: Answering): AnswerForm {
   return { ...unreadForm(headers, answering), callId: knownCallId({}, headers) ?? newCallId() }
 }
@@ -286,7 +285,7 @@ export function refusedForm(
   return { schemaId: path === '/call' ? ARCADE_SCHEMA_ID : answering.defaultSchema, callId }
 }
 
-/** `$schema` of a refusal: the id the request named, or the served id of the same family (OTC/T-08), or the default. */
+/** `$schema` of a refusal: the id in the request, the served id of its family (OTC/T-08), or the default. */
 export function schemaIdFor(
   named: JsonValue | undefined,
   headers: HttpRequest['headers'],

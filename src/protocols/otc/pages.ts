@@ -11,9 +11,10 @@ import { type OtcSettings, openGet } from './settings.ts'
 import { OXP_VERSION_HEADER, PROTOCOL_VERSION, type WireChallengeStatus } from './wire.ts'
 
 /*
- * The `url` and `check_url` of challenges, and the `check_url` of approvals.
- * Registered by `routes.ts`; the approval page of `collet mcp` uses the status route too.
- * These routes need no credential: the id cannot be guessed, so its holder may read the status.
+ * The routes behind the `url` and `check_url` of challenges and the `check_url` of approvals. `routes.ts` registers them; the approval
+ * page of `collet mcp` uses the status route too.
+ * Invariant: a route shows only the challenge or approval whose id is in its path. It needs no credential, because the id cannot be
+ * guessed.
  */
 
 export function challengeRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
@@ -49,7 +50,7 @@ function statusOf(challenge: ChallengeRecord, settings: OtcSettings): WireChalle
   return isExpired ? 'failed' : challenge.status
 }
 
-const NO_CHALLENGE = 'There is no such authorization request, or it is no longer kept.'
+const NO_CHALLENGE = 'There is no such authorization request, or it has been deleted.'
 const HEADERS = { [OXP_VERSION_HEADER]: PROTOCOL_VERSION }
 
 function notFoundReply(headers: HttpRequest['headers'], settings: OtcSettings, message: string): HttpReply {
@@ -108,7 +109,7 @@ export function approvalStatusRoute(gateway: Pick<Gateway, 'approvals'>, setting
       const { isStale, state } = gateway.approvals.view(approval)
       return statusReply(isStale ? 'failed' : STATUSES[state])
     }
-    return notFoundReply(headers, settings, 'There is no such approval, or it is no longer kept.')
+    return notFoundReply(headers, settings, 'There is no such approval, or it has been deleted.')
   })
 }
 

@@ -3,19 +3,18 @@ import type { Protocol, SectionSettings } from '#protocols/protocol'
 import { ARCADE_SCHEMA_ID, OTC_SCHEMA_ID, OXP_SCHEMA_ID, OXP_VERSION_HEADER } from './wire.ts'
 
 /*
- * Registers OTC with the server: its config section, root path and headers.
- * Imported by `protocols/list.ts`.
- * The routes are imported only when the protocol is served.
+ * Registers OTC with the server: its config section, root path and headers. `protocols/list.ts` imports it.
+ * Invariant: the routes are imported only when the protocol is served.
  */
 
 const SETTINGS = {
   /** Refuse request members that no published shape has. Default false. */
   strictRequests: z.boolean().default(false),
-  /** Keep `developer_message` off the wire. Default false. */
+  /** Leave out `developer_message`. Default false. */
   hideDeveloperMessages: z.boolean().default(false),
-  /** Leave `tools` or `items` out of lists that would carry both. Default neither. */
+  /** Leave out `tools` or `items` in lists that would have both. Default: neither. */
   omitListKey: z.enum(['tools', 'items']).optional(),
-  /** `$schema` of answers to requests that name no version. Default `otc://1.0`. Lists under `urn:oxp:1.0` carry each definition twice. */
+  /** `$schema` of answers to requests that name no version. Default `otc://1.0`. With `urn:oxp:1.0` lists contain each definition twice. */
   defaultSchema: z.enum([OTC_SCHEMA_ID, OXP_SCHEMA_ID, ARCADE_SCHEMA_ID]).optional(),
 }
 

@@ -8,11 +8,11 @@ import { jsonReply, refusalReply, refuseWith, unreadForm } from './codec-respons
 import type { OtcSettings } from './settings.ts'
 
 /*
- * GET `/calls/{id}/result`: a part of the recorded result of one of the caller's calls. `routes.ts` lists the route.
- * Invariant: other callers' calls and unknown ones look the same, as at GET `/calls/{id}`.
+ * GET `/calls/{id}/result`: reads a part of the recorded result of one of the caller's calls. `routes.ts` registers it.
+ * Invariant: as for GET `/calls/{id}`, other callers' calls and unknown ones get the same answer.
  */
 
-/** As much as a model gets by default. */
+/** The default size for a model. */
 const DEFAULT_MAX_BYTES = 32_000
 const MIN_MAX_BYTES = 200
 
@@ -43,7 +43,7 @@ export function resultRoute(gateway: Gateway, settings: OtcSettings): HttpRoute 
   }
 }
 
-/** A part on the wire; JSON leaves out members that are `undefined`. */
+/** The wire members of a part. JSON leaves out members that are `undefined`. */
 function membersOf(part: ResultPart & { readonly callId: string }): object {
   const { callId, path, type, unit, offset, count, total, next, indexes, leftOut, value } = part
   return {
@@ -61,7 +61,7 @@ function membersOf(part: ResultPart & { readonly callId: string }): object {
   }
 }
 
-/** Bytes of the value; 0 = all. */
+/** Maximum bytes of the value; 0 in the query means no limit. */
 function maxBytesIn(query: URLSearchParams): number {
   const asked = Number(query.get('max_bytes') ?? DEFAULT_MAX_BYTES)
   if (asked === 0) return Number.MAX_SAFE_INTEGER

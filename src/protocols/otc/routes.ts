@@ -43,10 +43,9 @@ import { type OtcOptions, type OtcSettings, openGet, otcSettings } from './setti
 import { CALL_PATHS, type CallPath, OXP_VERSION_HEADER, PROTOCOL_VERSION } from './wire.ts'
 
 /*
- * The HTTP routes of Open Tool Calling 1.0, Open eXecution Protocol 1.0, their drafts and
- * universal-tool-server. Loaded by `protocol.ts`.
- * Invariant: every path that runs a tool uses one handler, and every response validates against
- * `openapi.json`.
+ * The HTTP routes of Open Tool Calling 1.0, Open eXecution Protocol 1.0, their drafts and universal-tool-server. `protocol.ts` loads
+ * it.
+ * Invariant: every path that runs a tool uses one handler, and every response validates against `openapi.json`.
  */
 
 export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpRoute[] {
@@ -64,7 +63,7 @@ export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpR
   ]
 }
 
-/** OpenAPI 3.1 document of every route of this protocol, against which our responses validate. */
+/** OpenAPI 3.1 document of every route of this protocol, against which all responses validate. */
 export function otcOpenApi(version: string): typeof openApi {
   return { ...openApi, info: { ...openApi.info, version } }
 }
@@ -75,7 +74,7 @@ const VARY = ['accept-encoding', OXP_VERSION_HEADER, 'authorization', ...API_KEY
 /** Maximum number of prepared lists, because callers choose the spelling of `$schema`. */
 const MAX_VARIANTS = 8
 
-/** GET `/tools` in the form that the request names (OTC §3.1), and as a bare array under `/uts`. */
+/** GET `/tools` in the form that the request asks for (OTC §3.1), and as a bare array under `/uts`. */
 function listRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   const lists = new PreparedViews(MAX_VARIANTS)
   const route = (path: string, formOf: (request: HttpRequest) => ListForm): HttpRoute => ({
@@ -141,7 +140,7 @@ function utsForm(request: HttpRequest): ListForm {
 
 const NO_STORE = { 'cache-control': 'no-store' }
 
-/** Health needs no credential (OTC-04); uts writes its status in capitals and adds `/info`. */
+/** Health needs no credential (OTC-04). In uts its status is in capitals, and there is also `/info`. */
 function healthRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   return [
     {
@@ -158,7 +157,7 @@ function healthRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRou
   ]
 }
 
-/** 200 while calls are accepted, else 503 with the reason for monitoring (OTC-02, OTC-03). */
+/** 200 while calls are accepted, otherwise 503 with a reason for monitoring (OTC-02, OTC-03). */
 function healthReply(gateway: Gateway, schemaId: string | undefined, healthy: 'ok' | 'OK'): HttpReply {
   const schema = schemaId === undefined ? {} : { $schema: schemaId }
   const reason = gateway.unavailableReason()
@@ -236,7 +235,7 @@ function viewReply(status: number, request: HttpRequest, view: CallView, setting
 const DEFAULT_LIMIT = 50
 const MAX_LIMIT = 200
 
-/** The members of a call on the wire; JSON leaves out members that are `undefined`. */
+/** The wire members of a call. JSON leaves out members that are `undefined`. */
 function membersOf(view: CallView): object {
   const { finishedAtMs } = view
   return {

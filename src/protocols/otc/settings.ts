@@ -6,14 +6,15 @@ import { type EncodeOptions, refuseWith } from './codec-response.ts'
 import { DEFAULT_SCHEMA_ID } from './wire.ts'
 
 /*
- * Options of the OTC protocol with their defaults, and the helper for routes without a credential.
- * Used by the routes and pages of this folder. The routes read `OtcSettings`, in which every default is filled in.
+ * Options of the OTC protocol with their defaults, and the helper for routes without a credential. The routes and pages of this
+ * folder use it.
+ * Invariant: `OtcSettings` has every default filled in.
  */
 
 export interface OtcSettings extends DecodeOptions, EncodeOptions {
   /** Shown at `/uts/info` and in the OpenAPI document. */
   readonly serverVersion: string
-  /** Leaves one of the two list keys out of answers that would carry both (OTC/T-31). */
+  /** The key that is left out of lists that would have both (OTC/T-31). */
   readonly omitListKey: 'tools' | 'items' | undefined
   readonly clock: Clock
   readonly consents: Consents | undefined

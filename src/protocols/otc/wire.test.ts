@@ -17,7 +17,7 @@ describe('schemaFamily', () => {
     [`${OTC}/tree/main/spec/http/1.0/openapi.json`, 'otc'],
     [`${OXP}/tree/main/specification/http/1.0/openapi.json`, 'oxp'],
     [`${OXP}/raw/main/spec/http/1.0/openapi.json`, 'oxp'],
-  ])('OTC-12, OTC-13, OTC-14, OTC/C-16: %s is of the family %s', (schemaId, family) => {
+  ])('OTC-12, OTC-13, OTC-14, OTC/C-16: %s has the family %s', (schemaId, family) => {
     expect(schemaFamily(schemaId)).toBe(family)
   })
 
@@ -27,9 +27,9 @@ describe('schemaFamily', () => {
     'otc://1.0/',
     `${OTC}/tree/main/spec/http/1.1/openapi.json`,
     `${OTC}/tree/main/spec/http/1.0/openapi.json\n`,
-    'https://github.com/Somebody/Specification/tree/main/spec/http/1.0/openapi.json',
+    'https://github.com/Other/Specification/tree/main/spec/http/1.0/openapi.json',
     'http://github.com/OpenToolCalling/Specification/tree/main/spec/http/1.0/openapi.json',
-  ])('OTC-18, OTC-19: %j is of none', (schemaId) => {
+  ])('OTC-18, OTC-19: %j has no family', (schemaId) => {
     expect(schemaFamily(schemaId)).toBeUndefined()
   })
 })
@@ -42,7 +42,7 @@ describe('isSupportedVersion', () => {
 })
 
 describe('callIdToHeader', () => {
-  it('leaves a UUID alone', () => {
+  it('does not change a UUID', () => {
     expect(callIdToHeader('123e4567-e89b-12d3-a456-426614174000')).toBe(
       '123e4567-e89b-12d3-a456-426614174000',
     )

@@ -1,12 +1,12 @@
 import type { WireChallenges, WireMissing } from '#protocols/call-wire'
 
 /*
- * Constants and types of the OTC wire: paths, headers, schema ids, dialects and error bodies.
- * Shared by the server codecs, the client codecs and the client package, so it imports no server code.
- * Members keep their wire spelling here and nowhere else.
+ * Constants and types of OTC's wire format: paths, headers, schema ids, dialects and error bodies. The server codecs, the client
+ * codecs and the client package share them, so this module imports no server code.
+ * Invariant: members keep their wire spelling only here.
  */
 
-/** The only protocol version of this code; a newer minor is unsupported too (OTC/T-08). */
+/** The only supported protocol version; a newer minor version is not supported either (OTC/T-08). */
 export const PROTOCOL_VERSION = '1.0'
 
 export const OTC_SCHEMA_ID = 'otc://1.0'
@@ -17,13 +17,13 @@ export const ARCADE_SCHEMA_ID =
 /** `$schema` of every answer whose request named no version (OTC/C-16). */
 export const DEFAULT_SCHEMA_ID = OTC_SCHEMA_ID
 
-/** The version header in lower case, as requests are read and replies are written. */
+/** The version header, in lower case for requests and replies. */
 export const OXP_VERSION_HEADER = 'oxp-version'
 
 /** The published shapes of one operation, oldest first (OTC §1). */
 export type Dialect = 'proto' | 'execute' | 'rfc-call' | 'otc-1.0' | 'oxp-1.0' | 'oxp-header' | 'uts'
 
-/** Every path that runs a tool; path and body together pick the dialect (OTC/C-01, OTC §3.1). */
+/** Every path that runs a tool. Path and body together determine the dialect (OTC/C-01, OTC §3.1). */
 export const CALL_PATHS = ['/tools/call', '/call', '/tools/execute', '/execute', '/uts/tools/call'] as const
 export type CallPath = (typeof CALL_PATHS)[number]
 
@@ -61,12 +61,12 @@ export function claimedFamily(schemaId: string): SchemaFamily | undefined {
   return GITHUB_FAMILIES.get(GITHUB_REPOSITORY.exec(schemaId)?.[1])
 }
 
-/** `1.0` is the only sample of a header that must be a semantic version, so both spellings are accepted (OTC-22). */
+/** Accepts `1.0` and `1.0.0`: the header must be a semantic version, but the only published sample is `1.0` (OTC-22). */
 export function isSupportedVersion(version: string): boolean {
   return version === PROTOCOL_VERSION || version === '1.0.0'
 }
 
-/** Member of a list object with facts beyond the definitions, by tool id. */
+/** Member of a list that has further facts about the tools, by tool id. */
 export const FACTS_MEMBER = 'tool_facts'
 
 /** A failure of the tool itself, inside a 200 (OTC-84). */

@@ -9,8 +9,8 @@ import type { Discovery, OfferedTool } from '#sources/kit/source'
 import type { CommandOptions, CommandSourceOptions } from './options.ts'
 
 /**
- * Offers configured commands as tools, and declares the binding that a call uses. Invariant: a command is offered only if
- * this machine can run it with its limits.
+ * Offers configured commands as tools, and declares the binding that a call uses. `index.ts` and `invoke.ts` use it.
+ * Invariant: a command is offered only if this machine can run it with its limits.
  */
 
 interface CommandHost {
@@ -39,7 +39,7 @@ export async function discoverCommands(host: CommandHost): Promise<Discovery> {
   }
 }
 
-/** The warning about commands that are not confined; `undefined` if they are, or if the operator agreed. */
+/** The warning about commands that are not confined; `undefined` if they are, or if the operator turned isolation off. */
 export function isolationProblem(
   { isolation }: Pick<CommandSourceOptions, 'isolation'>,
   { bwrap, unavailableReason }: Confinement,
@@ -60,7 +60,7 @@ async function offer(
   const [first] = command.argv
   const program = typeof first === 'string' ? await findProgram(first, host) : undefined
   if (program === undefined)
-    return `${name} is left out: the program ${String(first)} is not found, or is not a program.`
+    return `${name} is left out: the program ${String(first)} does not exist or is not executable.`
   const isCapped = command.cpuSeconds !== undefined || command.memoryMb !== undefined
   if (isCapped && confinement.prlimit === undefined) {
     return `${name} is left out: cpuSeconds and memoryMb need the program prlimit, which is not found.`
@@ -137,7 +137,7 @@ function requirementsOf({ secretEnv, tokenEnv }: CommandOptions): ToolRequiremen
   }
 }
 
-/** Matches a text that does not begin with "-", in linear time in every engine. */
+/** Pattern for a string that does not begin with "-"; it takes linear time in every engine. */
 const NO_OPTION = '^(?:[^-]|$)'
 
 /** States in the schema that an operand must not look like an option, so that callers see this rule before an approval (OWP-87). */
@@ -168,7 +168,7 @@ function withOptionRule(description: JsonValue | undefined): string {
   return typeof description === 'string' && description !== '' ? `${description} ${rule}` : rule
 }
 
-/** Everything that decides what is run and how, except the values of variables, which may be secrets (rule 32). */
+/** Everything that determines which program runs and how, except the values of variables, which may be secrets (rule 32). */
 export const BINDING = z.object({
   vendor: z.string(),
   program: z.string(),

@@ -18,8 +18,9 @@ import { BINDING, type CommandBinding, isolationProblem } from './discover.ts'
 import type { CommandOptions } from './options.ts'
 
 /**
- * Runs one command for the command source: environment, sandbox, limits, and its output as a value. Invariant: a call
- * runs its command at most once.
+ * Runs one command for the command source: sets its environment, sandbox and limits, and reads its output as a value. `index.ts` uses
+ * it for each call.
+ * Invariant: a call runs its command at most once.
  */
 
 interface CommandEnvironment {
@@ -88,7 +89,7 @@ function stdinOf({ stdin }: CommandBinding, input: Invocation['input']): string 
   return value === undefined || value === null ? '' : textOf(value)
 }
 
-/** The command's variables. From our environment it gets only harmless variables and those that its options name. */
+/** The command's variables. From this process it gets only harmless variables and those that its options name. */
 function variablesOf(
   nativeName: string,
   binding: CommandBinding,
@@ -102,12 +103,13 @@ function variablesOf(
   }
   for (const name of binding.env) {
     const value = host.values[name]
-    if (value === undefined) throw notRun(nativeName, `The variable ${name} is no longer in its options.`)
+    if (value === undefined)
+      throw notRun(nativeName, `The variable ${name} is no longer in the options of the command.`)
     variables[name] = value.reveal()
   }
   for (const [name, id] of Object.entries(binding.secretEnv)) variables[name] = context.secret(id).reveal()
   for (const [name, id] of Object.entries(binding.tokenEnv)) variables[name] = context.token(id).reveal()
-  // A command may pass the key on, so that a repeated attempt is recognised (rule 27).
+  // A command can forward the key to a service, which then recognises a repeated attempt (rule 27).
   variables.COLLET_EFFECT_KEY = context.effectKey()
   return variables
 }
@@ -153,7 +155,7 @@ async function hidingArgs(path: string): Promise<readonly string[]> {
   }
 }
 
-/** The soft limit sends a signal that names the cause; the hard limit kills. Core files are off, because they contain memory. */
+/** The soft limit sends a signal that names the cause; the hard limit kills. Core files are turned off, because they contain memory. */
 function limitArgs({ cpuSeconds, memoryMb }: CommandBinding): readonly string[] {
   return [
     '--core=0',

@@ -26,7 +26,7 @@ describe('the options of commands', () => {
 
   it.each([
     [
-      'OWP-31: another tier',
+      'OWP-31: a tier other than exec',
       { policy: { safetyTier: 'read' } },
       'policy.safetyTier: commands always have the tier exec',
     ],

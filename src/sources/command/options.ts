@@ -5,9 +5,9 @@ import { ARGV_PART, parametersOf, problemsOfArgv } from '#sources/common/argv-te
 import { COMMON_OPTIONS, HOST_LABEL, POLICY_SHAPE } from '#sources/common/options'
 
 /*
- * The options of a source with `type: 'command'`. `source-types.ts` puts them into the config schema. Editors show the
- * comments on options, so these are written for operators. Invariant: no command gets a `COLLET_` variable of the
- * server.
+ * The options of a source with `type: 'command'`. `source-types.ts` adds them to the config schema; editors show the comments of the
+ * options as hover texts.
+ * Invariant: no command gets a `COLLET_` variable of the server.
  */
 
 const MIB = 1024 * 1024
@@ -40,12 +40,12 @@ const COMMAND = z
       .string()
       .regex(/^(?:json|\{[A-Za-z_][A-Za-z0-9_-]*\})$/, { error: 'expected "json" or "{parameter}".' })
       .optional(),
-    /** How standard output is read. Default `json` if `outputSchema` is set and is not for a string, else `text`. */
+    /** How standard output is read. Default: `json` if `outputSchema` is set and its type is not string, otherwise `text`. */
     output: z.enum(['text', 'json', 'none']).optional(),
     outputSchema: SCHEMA.optional(),
     /** Exit codes that mean success. */
     okExitCodes: z.array(EXIT_CODE).min(1).default([0]),
-    /** Exit codes by which the command reports that nothing took effect, so that the same call may run again. */
+    /** Exit codes with which the command reports that nothing took effect, so that the same call may run again. */
     retryExitCodes: z.array(EXIT_CODE).default([]),
     /** Environment variables with their values. */
     env: z
@@ -70,13 +70,13 @@ const COMMAND = z
       .min(1)
       .max(64 * MIB)
       .default(MIB),
-    /** Processor time that each of its processes may use. */
+    /** Processor time in seconds that each process of the command may use. */
     cpuSeconds: z.int().min(1).max(86_400).optional(),
-    /** Address space that each of its processes may use. */
+    /** Address space in MiB that each process of the command may use. */
     memoryMb: z.int().min(1).max(1_048_576).optional(),
-    /** Inside the sandbox: whether it may use the network. */
+    /** In the sandbox: lets the command use the network. */
     network: z.boolean().default(false),
-    /** Inside the sandbox: folders and files it may change. */
+    /** In the sandbox: folders and files that the command may change. */
     writable: z.array(TEXT).default([]),
   })
   .superRefine((command, context) => {
@@ -111,7 +111,7 @@ function parameterProblems({ argv, input, stdin }: Pick<CommandOptions, 'argv' |
 }
 
 const TIER = 'commands always have the tier exec; leave safetyTier out.'
-const REPLAY = 'a command may change something, so it is not deterministic; it may be idempotent.'
+const REPLAY = 'a command may have effects, so it cannot be deterministic; it can be idempotent.'
 
 /** Commands of this machine as tools: a fixed table, no shell (OWP-86, OWP-87). */
 export const COMMAND_OPTIONS = z
@@ -127,7 +127,7 @@ export const COMMAND_OPTIONS = z
     hide: z.array(TEXT).default(['.collet']),
     /** Maximum number of commands that run at once. */
     maxProcesses: z.int().min(1).max(1_024).default(16),
-    /** How long a command may take to stop before it is killed. */
+    /** How long a command may take to stop before it is killed, in milliseconds. */
     killGraceMs: z.int().min(0).max(60_000).default(2_000),
   })
   .superRefine(({ policy, tools }, context) => {

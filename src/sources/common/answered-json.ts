@@ -10,8 +10,8 @@ import {
 import { EventLoopYielder, inPieces } from '#kernel/base/long-work'
 
 /**
- * Parses answers and tool lists from other servers. The sources for remote servers use it. Invariant: a long list is parsed
- * in parts, so that calls continue.
+ * Parses answers and tool lists from other servers. The sources for remote servers use it.
+ * Invariant: a long list is parsed in parts, so that it does not block calls.
  */
 
 /** The bounds of a value, with an allowance for the envelope around it. */
@@ -41,12 +41,12 @@ const PART_BOUNDS: JsonBounds = { maxDepth: JSON_BOUNDS.maxDepth, maxValues: 5_0
 const MAX_PART_SIZE = 1_048_576
 
 /**
- * Parses a list of tools of any length: the outermost value and its members are split here, and each part is parsed
- * by itself, with pauses for other work. `undefined` for a text that is not JSON.
+ * Parses a list of tools of any length. Splits the outermost value and its members, and parses each part by itself, with pauses for
+ * other work. `undefined` for a text that is not JSON.
  */
 export async function readList(text: string): Promise<JsonValue | undefined> {
   try {
-    // Decoding the text took long, so other work comes first.
+    // Decoding the text may have taken long, so other work gets a turn first.
     await new EventLoopYielder().yieldNow()
     await inPieces(scanBytes(Buffer.from(text)))
     const value = await inPieces(new ListReader(text).read())
@@ -134,7 +134,7 @@ class ListReader {
       members.push([name, yield* this.#value(levels)])
     } while (this.#takes(','))
     if (!this.#takes('}')) throw new SyntaxError('an object without its end')
-    // Like `JSON.parse`: the last of equal names wins, and `__proto__` is an ordinary name.
+    // As in `JSON.parse`, the last member with a name counts, and `__proto__` is an ordinary name.
     return Object.fromEntries(members)
   }
 

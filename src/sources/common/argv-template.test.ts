@@ -8,8 +8,8 @@ describe('a command line with parameters', () => {
     ['a prefix', ['x', '--name={name}'], { name: '-rf /' }, ['x', '--name=-rf /']],
     ['a number and a boolean', ['x', '{n}', '{b}'], { n: 1.5, b: false }, ['x', '1.5', 'false']],
     ['a list as several elements', ['x', '{files}'], { files: ['a', 'b'] }, ['x', 'a', 'b']],
-    ['a prefix for each of a list', ['x', '--tag={t}'], { t: ['a', 'b'] }, ['x', '--tag=a', '--tag=b']],
-    ['a group for each of a list', ['x', ['-e', '{t}']], { t: ['a', 'b'] }, ['x', '-e', 'a', '-e', 'b']],
+    ['a prefix for each item of a list', ['x', '--tag={t}'], { t: ['a', 'b'] }, ['x', '--tag=a', '--tag=b']],
+    ['a group for each item of a list', ['x', ['-e', '{t}']], { t: ['a', 'b'] }, ['x', '-e', 'a', '-e', 'b']],
     ['nothing for an absent parameter', ['x', '--n={n}', ['-m', '{m}'], '{o}'], { n: null }, ['x']],
     ['a flag that is true', ['x', { flag: '-v', when: 'v' }], { v: true }, ['x', '-v']],
     ['a flag that is not true', ['x', { flag: '-v', when: 'v' }], { v: 'true' }, ['x']],
@@ -20,7 +20,7 @@ describe('a command line with parameters', () => {
       { name: 1 },
       ['awk', '{print $1}', '{}', '{name}'],
     ],
-    ['an operand behind --', ['x', '--', '{o}'], { o: '-rf' }, ['x', '--', '-rf']],
+    ['an operand after --', ['x', '--', '{o}'], { o: '-rf' }, ['x', '--', '-rf']],
   ])('has %s', (_title, argv, input, expected) => {
     expect(problemsOfArgv(argv)).toEqual([])
     expect(expandArgv(argv, input)).toEqual(expected)
@@ -30,9 +30,9 @@ describe('a command line with parameters', () => {
     ['a program from a parameter', ['{program}']],
     ['a flag as its program', [{ flag: '-v', when: 'v' }]],
     ['two parameters in one element', ['x', '{a}{b}']],
-    ['text behind a parameter', ['x', '{a}.txt']],
+    ['text after a parameter', ['x', '{a}.txt']],
     ['an option whose name continues in the value', ['x', '--out{a}']],
-    ['a short option glued to its value', ['x', '-o{a}']],
+    ['a short option joined to its value', ['x', '-o{a}']],
     ['a dash in front of a value', ['x', '-{a}']],
     ['a group without a parameter', ['x', ['-a', '-b']]],
     ['a group with two parameters', ['x', ['{a}', '{b}']]],

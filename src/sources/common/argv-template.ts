@@ -2,8 +2,8 @@ import { z } from 'zod'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 
 /**
- * Command lines with parameters. The command source checks them when its options are read, and fills them in for each
- * call. Invariant: the value of a parameter never becomes an option (OWP-87).
+ * Command lines with parameters. The command source checks them when it reads its options, and fills them in for each call.
+ * Invariant: the value of a parameter never becomes an option (OWP-87).
  */
 
 /**
@@ -20,7 +20,7 @@ export type ArgvPart = z.output<typeof ARGV_PART>
 const NAME = '[A-Za-z_][A-Za-z0-9_-]*'
 const ESCAPED = new RegExp(`\\{\\{(${NAME})\\}\\}`, 'g')
 const PLACEHOLDER = new RegExp(`\\{(${NAME})\\}`, 'g')
-/** Marks an escaped brace, because this character cannot occur in an argument. */
+/** Marks an escaped brace. This character cannot occur in an argument. */
 const MARK = '\0'
 
 type Element =
@@ -87,7 +87,7 @@ function namesIn(elements: readonly Element[]): readonly string[] {
   return elements.flatMap((element) => (element.kind === 'placeholder' ? [element.name] : []))
 }
 
-/** Parameters whose value is a whole element, which the program could take for an option. */
+/** Parameters whose value is a whole element, which the program could interpret as an option. */
 export function exposedParameters(argv: readonly ArgvPart[]): ReadonlySet<string> {
   const end = argv.indexOf('--')
   const elements = (end === -1 ? argv : argv.slice(0, end)).flatMap(elementsOf)
@@ -131,7 +131,10 @@ function expandPart(part: ArgvPart, input: JsonObject, exposed: ReadonlySet<stri
 function checked(name: string, text: string, exposed: ReadonlySet<string>): string {
   if (text.includes('\0')) throw new BadArgument(name, `${name} must not contain a NUL character.`)
   if (text.startsWith('-') && exposed.has(name)) {
-    throw new BadArgument(name, `${name} must not begin with "-": the command would take it for an option.`)
+    throw new BadArgument(
+      name,
+      `${name} must not begin with "-", because the command would interpret it as an option.`,
+    )
   }
   return text
 }

@@ -4,17 +4,17 @@ import { win32 } from 'node:path'
 import { withDeadline } from '#kernel/base/waiting'
 
 /**
- * A program and everything it starts, in a process group of its own. Commands, packs and MCP servers on stdio each run
- * in such a group. Invariant: when the program exits, or this process does, the whole group is killed.
+ * A program and everything it starts, in its own process group. Commands, packs and MCP servers on stdio each run in such a group.
+ * Invariant: when the program exits, or this process does, the whole group is killed.
  */
 
 export interface GroupPlan {
-  /** The program and its arguments; no shell reads them. */
+  /** The program and its arguments, which are not passed to a shell. */
   readonly command: readonly string[]
   readonly cwd: string
   readonly env: Readonly<Record<string, string>>
   readonly stdio: StdioOptions
-  /** Whether the group is killed even if this process itself is killed. This costs a second, waiting process. */
+  /** If true, the group is killed even if this process itself is killed. This costs a second process, which waits. */
   readonly isWatched?: boolean
 }
 
@@ -30,7 +30,7 @@ export class ChildGroup {
 
   constructor({ command, cwd, env, stdio, isWatched = false }: GroupPlan) {
     const [file = '', ...args] = commandLine(command, process)
-    // `detached` makes a session and so a process group, without a terminal.
+    // `detached` creates a new session, and with it a process group without a terminal.
     this.child = spawn(file, args, { cwd, env, stdio, detached: true, shell: false, windowsHide: true })
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#exited = promise
@@ -45,7 +45,7 @@ export class ChildGroup {
     // Waits for `exit` and not `close`, because a grandchild that keeps the pipes open must not keep the group alive.
     this.child.once('exit', () => {
       this.#hasExited = true
-      // The system does not reuse the number of a group while it has members.
+      // The system does not reuse the id of a group while the group has members.
       this.kill()
       LIVING.delete(pid)
       endWatch?.()
@@ -93,8 +93,8 @@ function killOnExit(pid: number): void {
 }
 
 /**
- * Starts a shell that kills the group when its pipe to this process closes, whatever ended this process. Returns a
- * function that ends the shell.
+ * Starts a shell that kills the group when its pipe to this process closes, however this process ends. Returns a function that ends
+ * the shell.
  */
 function watchOver(pid: number): (() => void) | undefined {
   if (process.platform === 'win32') return undefined
@@ -102,7 +102,7 @@ function watchOver(pid: number): (() => void) | undefined {
     stdio: ['pipe', 'ignore', 'ignore'],
     cwd: '/',
     env: {},
-    // Ctrl-C on our terminal must not end the shell.
+    // Ctrl-C in the terminal of this process must not end the shell.
     detached: true,
   })
   watch.on('error', () => undefined)
@@ -116,7 +116,7 @@ function signalGroup(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(process.platform === 'win32' ? pid : -pid, signal)
   } catch {
-    // ESRCH: the group has no members any more.
+    // ESRCH: the group no longer has members.
   }
 }
 

@@ -12,7 +12,7 @@ describe('a shown address', () => {
     expect(shown).not.toBe(addressWithoutValues('https://a.example/mcp?api_key=other&empty=&api_key=two'))
   })
 
-  it.each(['https://a.example/mcp', 'https://a.example/', 'openapi.json'])('%s stays as it is', (address) => {
+  it.each(['https://a.example/mcp', 'https://a.example/', 'openapi.json'])('%s is not changed', (address) => {
     expect(addressWithoutValues(address)).toBe(address)
   })
 })
@@ -38,7 +38,7 @@ describe('the policy that an operator writes', () => {
     expect(options.safeParse({ policy }).success).toBe(findingsOf({ policy }).length === 0)
   })
 
-  it('may declare that a tool runs commands, which then needs approval, but not where its traffic goes', () => {
+  it('may give a tool the tier exec, which then needs approval, but may not set its egress', () => {
     expect(options.safeParse({ policy: { safetyTier: 'exec' } }).success).toBe(true)
     const exec = { policy: undefined, tools: { run: { safetyTier: 'exec' } } } as const
     expect(remotePolicyOf('run', exec)).toMatchObject({ approval: 'always', egress: 'host-owned' })

@@ -8,12 +8,12 @@ import { POLICY_FIELDS, type PolicyDefinition } from '#kernel/tool/tool'
 import { matchesGlob } from '#kernel/tool/toolsets'
 
 /**
- * Options and policy rules that several source types share. Invariant: the operator's settings override what a source
- * or its upstream declares.
+ * Options and policy rules that several source types share.
+ * Invariant: the operator's settings override those of a source or its upstream.
  */
 
 /**
- * An address as it may be pinned, shown and logged: query values are often keys, so digests replace them,
+ * An address in the form in which it may be pinned, shown and logged. Query values are often keys, so they are replaced by digests,
  * which still distinguish different values (rule 32).
  */
 export function addressWithoutValues(address: string): string {
@@ -32,7 +32,7 @@ const LOOPBACK = /^(?:localhost|.+\.localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
 
 export const SECRET = TEXT.transform((text) => new Secret(text))
 
-/** Options of every source that is a server on HTTP. */
+/** Options of every source that is an HTTP server. */
 export const SERVER_OPTIONS = {
   url: TEXT.refine(
     (text) => {
@@ -97,12 +97,12 @@ export const POLICY_SHAPE = {
   modelFormat: z.enum(POLICY_FIELDS.modelFormat.choices),
 } satisfies { readonly [Name in keyof PolicyDefinition]-?: z.ZodType<NonNullable<PolicyDefinition[Name]>> }
 
-/** The policy that an operator may give to tools whose traffic bypasses our guard: never `safe-fetch` (OWP-37). */
+/** The policy that an operator may give to tools whose traffic bypasses the guarded fetch, so never `safe-fetch` (OWP-37). */
 const PROGRAM_POLICY = z
   .strictObject({ ...POLICY_SHAPE, egress: POLICY_SHAPE.egress.exclude(['safe-fetch']) })
   .partial()
 
-/** The policy for tools whose traffic goes where their source sends it (OWP-37). */
+/** The policy that an operator may give to tools whose source determines the egress (OWP-37). */
 const OPERATOR_POLICY = PROGRAM_POLICY.omit({ egress: true })
 
 /** Options of every source. Names are native names, in which `*` matches any characters. */
@@ -147,7 +147,7 @@ export function writtenPolicy(
   const own = operatorNames(nativeName).filter((name) => Object.hasOwn(tools, name))
   // The entry for one version comes last, so that it overrides the others.
   const written = [policy, ...own.toReversed().map((name) => tools[name])]
-  // Members that were not written override nothing.
+  // Absent members override nothing.
   return Object.assign({}, ...written.map((each) => defined(each ?? {})))
 }
 

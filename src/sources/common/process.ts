@@ -4,11 +4,11 @@ import { delimiter, isAbsolute, relative, resolve } from 'node:path'
 import { ChildGroup, type GroupPlan } from './child-group.ts'
 
 /**
- * Runs one program to its end, and finds the means to confine it (bubblewrap, prlimit). Commands and packs use it.
- * Invariant: `runProcess` settles only when the program and everything it started are gone.
+ * Runs one program until it ends, and finds the programs that confine it (bubblewrap, prlimit). Commands and packs use it.
+ * Invariant: `runProcess` settles only when the program and its process group have ended.
  */
 
-/** The means of this machine to confine programs. */
+/** The programs on this machine that can confine other programs. */
 export interface Confinement {
   /** Absolute path of a `bwrap` that works here. */
   readonly bwrap: string | undefined
@@ -62,7 +62,7 @@ export function isReplaced(path: string): boolean {
 /** The search path for programs if the environment has none. */
 export const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
-/** The file behind a program: a path from the folder, or a name on the search path. */
+/** The file of a program that is given as a path relative to the folder or as a name on the search path. */
 export async function findProgram(
   program: string,
   search: { readonly folder: string; readonly path: string },
@@ -100,7 +100,7 @@ export interface ProcessEnd {
   readonly stdout: Buffer
   /** The last bytes of standard error. */
   readonly stderr: Buffer
-  /** Whether the program was stopped because it wrote more than `maxOutputBytes`. */
+  /** True if the program was stopped because it wrote more than `maxOutputBytes`. */
   readonly isTooLong: boolean
 }
 

@@ -8,8 +8,8 @@ import { readAnswer } from './answered-json.ts'
 import { type CommonOptions, isWanted, remotePolicyOf, type ServerCredentials } from './options.ts'
 
 /**
- * A source that is a remote tool server, and the client for it. The OTC and OpenTool sources use it. Invariant: the
- * health of the source follows from the server's answers.
+ * A source that is a remote tool server, and the client for it. The OTC and OpenTool sources use it.
+ * Invariant: the server's answers determine the health of the source.
  */
 
 /** The settings of the client for calls. */
@@ -32,7 +32,7 @@ export function callSettings(
   }
 }
 
-/** The `fetch` for descriptions of tools. It remembers answers, so that an unchanged description is not sent again. */
+/** The `fetch` for tool descriptions. It caches answers, so that an unchanged description is not sent again. */
 export function descriptionFetch(services: SourceServices): ClientSettings['fetch'] {
   return revalidatingFetch((address, init) => (services.fetchDescription ?? services.fetch)(address, init))
 }
@@ -97,7 +97,7 @@ function reasonOf(error: unknown): string {
 }
 
 /**
- * Refuses the call if the operator accepted the tool for an address other than the configured one: our credentials
+ * Refuses the call if the operator accepted the tool for another address than the configured one, because this server's credentials
  * belong to the configured address (rule 32).
  */
 export function checkAddress(nativeName: string, accepted: string, configured: string): void {

@@ -11,7 +11,7 @@ const policyOf = (hints: ToolHints | undefined): OfferedTool['policy'] => ({
   safetyTier: hints?.readOnly === true ? 'read' : 'write',
 })
 
-/** A source that uses the tier that its tool promises. */
+/** A source whose tools have the tier of their hints. */
 const SOURCE: Source = { ...sampleSource(), policyFor: ({ hints }) => policyOf(hints) }
 
 function offer(readOnly: boolean | undefined, description = 'Does a.'): OfferedTool {
@@ -45,11 +45,11 @@ describe('hints of a pinned tool', () => {
     })
   })
 
-  it('apply to no definition except the accepted one', async () => {
+  it('apply only to the accepted definition', async () => {
     expect(await play(offer(undefined), offer(true, 'Does b.'))).toMatchObject({ waiting: 1, tier: 'write' })
   })
 
-  it('end at once if they are withdrawn, also with other changes, and wait if they promise more', async () => {
+  it('end at once if they are withdrawn, even with other changes, and wait if they are new', async () => {
     expect(await play(offer(true), offer(false))).toMatchObject({ waiting: 0, tier: 'write' })
     expect(await play(offer(true), offer(false, 'Does b.'))).toMatchObject({ waiting: 1, tier: 'write' })
     expect(await play(offer(true), offer(false), offer(true))).toMatchObject({ waiting: 1, tier: 'write' })

@@ -17,8 +17,9 @@ import type { Discovery, OfferedTool, Source, ToolHints } from './source.ts'
 import { createTextReader, type Suspicion, suspicionsOf, type TextReader } from './suspicions.ts'
 
 /**
- * Decides how a discovery changes the pins of its source; `Pins` writes the result. Invariant: once a source has been
- * seen, a discovery changes its served tools only by withdrawn hints and by the operator's current policy.
+ * Decides how a discovery changes the pins of its source. `Pins` stores the result.
+ * Invariant: once a source has been seen, a discovery changes its served tools only by withdrawn hints and by the operator's current
+ * policy.
  */
 
 const MAX_NAME_LENGTH = 512
@@ -109,7 +110,7 @@ export async function classifyDiscovery(
   }
   for (const row of gone) next.push(classifyGone(row, observation))
   const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
-  // An interrupted first discovery ends with the tools that are offered now.
+  // An interrupted first discovery is completed even if no tool has changed.
   if (changed.length === 0 && known.revision >= 0) return undefined
   await yielder.yieldNow()
   const { source, revision } = known
@@ -226,7 +227,7 @@ function classifyGone(row: PinRecord, observation: Observation): PinRecord {
   return withWaiting(current, { ...removal, reasons, seenAtMs: observation.atMs })
 }
 
-/** The operator's policy for the accepted definition; `undefined` if the source cannot read the definition, which projection reports. */
+/** The operator's policy for the accepted definition; `undefined` if the source cannot read the definition, which `project.ts` reports. */
 function policyNow({ accepted }: PinRecord, { source }: Observation): PolicyDefinition | undefined {
   if (accepted === undefined) return undefined
   try {

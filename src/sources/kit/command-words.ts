@@ -1,4 +1,4 @@
-/** Splits a command line as a shell would, with quotes. No shell runs it. The console splits shown commands with it. */
+/** Splits a command line with quotes like a shell, but does not run it. The console splits displayed commands with it. */
 export function wordsOf(text: string): readonly string[] {
   const found = text.matchAll(/(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|((?:[^\s"'\\]|\\.)+))+/gs)
   return [...found].map(([word]) =>

@@ -7,7 +7,7 @@ import { sampleOffer } from '../../../test/contracts/source-contract.ts'
 import { sampleDiscovery, sampleSource } from '../../../test/samples/sources.ts'
 import { Pins } from './pins.ts'
 
-describe('changed requirements of callers (rule 32)', () => {
+describe('changed requirements (rule 32)', () => {
   it.each<[string, ToolRequirements | undefined, ToolRequirements | undefined, string]>([
     ['a secret', undefined, { secrets: [{ id: 'key' }] }, 'breaking'],
     [

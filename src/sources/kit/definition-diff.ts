@@ -16,14 +16,15 @@ import type { OfferedTool } from './source.ts'
 import { suspicionsOf } from './suspicions.ts'
 
 /**
- * Compares a definition with the accepted one, and hashes definitions. Pins use it, and so do calls to a program that
- * offers a changed definition. Invariant: a change of `pinHash` always has at least one difference.
+ * Compares a definition with the accepted one, and hashes definitions. Pins use it, and so do calls to a program that may offer other
+ * definitions than before.
+ * Invariant: if `pinHash` differs, there is at least one difference.
  */
 
 /** A definition, and the identity of the upstream that offers it. */
 export type OfferedBy = Pick<StoredDefinition, 'offered' | 'identity'>
 
-/** The changes in a definition that matter to the tool's users, and the suspicions about it. */
+/** The differences between two definitions, and the new suspicions about the second. */
 export function definitionDiff(before: OfferedBy, after: OfferedBy): readonly Difference[] {
   return [...suspicionDiff(before, after), ...targetDiff(before, after), ...offerDiff(before, after)]
 }
@@ -42,7 +43,7 @@ function offerDiff({ offered: before }: OfferedBy, { offered: after }: OfferedBy
   ]
 }
 
-/** A model follows the files of a skill, so a change of one is as grave as that of a schema. */
+/** Models follow the files of a skill, so a changed file is breaking, like a changed schema. */
 function entryDiff(before: OfferedTool['entry'], after: OfferedTool['entry']): readonly Difference[] {
   const isSkill = before?.kind === 'skill'
   const [left, right] = isSkill

@@ -1,4 +1,4 @@
-/** How many tools, prompts and templates a source has. The entries for its resources and completions are not counted. */
+/** Numbers of the tools, prompts and templates of a source. Its entries for resources and completions are not counted. */
 export interface OfferCounts {
   readonly tools: number
   readonly prompts: number

@@ -3,8 +3,9 @@ import type { Approval } from '#kernel/tool/tool'
 import { matchesGlob, patternsLike } from '#kernel/tool/toolsets'
 
 /**
- * Finds operator settings for tools of a source that have no effect, usually because of a misspelled name. `Sources`
- * reports them. Invariant: a source is withheld while a setting that should restrict one of its tools matches none.
+ * Finds operator settings for tools of a source that have no effect, usually because of a misspelled name. `Sources` reports them,
+ * and does not serve a source while a setting that should restrict one of its tools matches none.
+ * Invariant: nothing is reported for a source whose tools are not known yet.
  */
 
 /** An operator's setting for a tool of a source, by a name that may be wrong. */
@@ -36,7 +37,7 @@ export interface IneffectiveOverride {
 }
 
 interface KnownNames {
-  /** Names that are offered, excluded by the operator's filters, or were pinned at some time. */
+  /** Native names that are offered, excluded by the operator's filters, or were pinned before. */
   readonly native: ReadonlySet<string>
   readonly tools: readonly {
     readonly id: string

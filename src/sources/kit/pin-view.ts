@@ -7,11 +7,12 @@ import type { Difference } from './schema-diff.ts'
 import { suspicionsOf } from './suspicions.ts'
 
 /**
- * Pins as operators see them: state, waiting change, effect of an approval. The admin API, the command line and calls to
- * programs use it. Invariant: a breaking or suspicious change of a tool with effects, or of a skill, suspends it (rule 32).
+ * Pins as operators see them: their state, their waiting change and the effect of accepting it. The admin API, the command line and
+ * calls to programs use it.
+ * Invariant: a breaking or suspicious change of a tool with effects, or of a skill, suspends it (rule 32).
  */
 
-/** A text that is equal for rows with the same effect on agents and calls. */
+/** Equal for pins with the same effect on agents and calls. */
 export function servedHash(pin: PinRecord | undefined): string {
   if (pin?.accepted === undefined || !pin.isServed) return ''
   const { hash, version, offered } = pin.accepted
@@ -113,8 +114,8 @@ const SAYS = {
 } satisfies Record<ChangeClass, string>
 
 /**
- * Why calls to a served tool are refused now: a breaking or suspicious change of a tool with effects waits (rule 32). A rejection does not end
- * the suspension, because the upstream still differs from the accepted definition.
+ * The reason why calls to a served tool are refused: a breaking or suspicious change of a tool with effects waits for a decision
+ * (rule 32). A rejection does not end the suspension, because the upstream still differs from the accepted definition.
  */
 export function suspensionOf({ isServed, accepted, waiting }: PinRecord): string | undefined {
   if (!isServed || accepted === undefined || waiting === undefined) return undefined
@@ -122,7 +123,7 @@ export function suspensionOf({ isServed, accepted, waiting }: PinRecord): string
   return waiting.kind === 'removal' ? REMOVED_IN_SUSPENSION : saysOf(accepted, waiting.class)
 }
 
-/** Why a call must not be sent to the tool that its program offers now, before the pins record the change; `current` is `undefined` if the tool is not offered. */
+/** The reason why a call must not be sent to the tool that its program offers now, although the pins do not record the change yet. `current` is `undefined` if the tool is no longer offered. */
 export function suspensionBy(accepted: OfferedBy, current: OfferedBy | undefined): string | undefined {
   if (!isGuarded(accepted)) return undefined
   if (current === undefined) return REMOVED_IN_SUSPENSION

@@ -19,7 +19,7 @@ type Step =
   | { readonly kind: 'acceptAll'; readonly suspicious: boolean }
 
 const NAMES = ['a', 'b', 'a-b', 'a_b']
-/** Definitions of every class; the last one is suspicious in itself. */
+/** Definitions with changes of every class; the last one is suspicious by itself. */
 const VARIANTS: readonly Partial<OfferedTool>[] = [
   {},
   { description: 'Other words.' },

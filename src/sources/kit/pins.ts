@@ -53,19 +53,19 @@ interface BulkDecision extends Pick<Decision, 'by'> {
 
 export type PinResult = 'decided' | 'not_found' | 'not_waiting' | 'other_hash'
 
-/** How often to try to write while other processes also write. */
+/** The number of attempts to write while other processes also write. */
 const MAX_TRIES = 20
 
 export class Pins {
   readonly #options: PinsOptions
-  /** The rows of each source as last read, because definitions are large and change rarely. */
+  /** The last rows read for each source. They are kept because definitions are large and change rarely. */
   readonly #known = new Map<string, PinnedSource>()
 
   constructor(options: PinsOptions) {
     this.#options = options
   }
 
-  /** The definitions of a source that are served now; needs no upstream. */
+  /** The accepted definitions of a source, which are served even while its upstream is down. */
   async accepted(sourceKey: string): Promise<readonly PinnedTool[]> {
     const { pins } = await this.#read(sourceKey)
     return pins.flatMap((pin) => {
@@ -80,7 +80,7 @@ export class Pins {
     return (await this.#read(sourceKey)).pins.map(({ nativeName }) => nativeName)
   }
 
-  /** Records the tools that a source offers; `changed` if the served tools or definitions change. */
+  /** Records the tools that a source offers. `changed` is true if the served tools or definitions change. */
   async observe(source: Source, discovery: Discovery): Promise<Observed> {
     const { clock, log } = this.#options
     const { identity } = discovery
@@ -183,7 +183,7 @@ export class Pins {
     throw new StoreError('not_written', `other processes kept changing the pins of ${sourceKey}`)
   }
 
-  /** The revision that the last part was written on; `undefined` if another process wrote in between. */
+  /** The revision before the last part was written; `undefined` if another process wrote in between. */
   async #write(change: PinWrite): Promise<number | undefined> {
     let { seen } = change
     let written: PinWrite | undefined
@@ -249,15 +249,15 @@ async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
   yield part(false)
 }
 
-/** The known rows after our own write. */
+/** The cached rows after a write of this process. */
 function withWritten(known: PinnedSource, change: PinWrite): PinnedSource {
   const rows = new Map([...known.pins, ...change.pins].map((pin) => [pin.nativeName, pin]))
   return { ...known, revision: nextRevision(change), pins: [...rows.values()].sort(byName) }
 }
 
 /**
- * Keeps the objects of unchanged definitions, because derived values, which are costly to compute for thousands of tools, are cached
- * by them.
+ * Reuses the objects of unchanged definitions, because caches of derived values, which are costly to compute for thousands of
+ * tools, are keyed by these objects.
  */
 function keepKnown(read: PinnedSource, known: PinnedSource | undefined): PinnedSource {
   if (known === undefined) return read
@@ -284,7 +284,7 @@ type PinDecision = Pick<AcceptedDefinition, 'by' | 'atMs'>
 /** How each decision changes a row. */
 const DECISIONS = { 'pin.accepted': acceptWaiting, 'pin.rejected': rejectWaiting }
 
-/** One write for the decisions about some tools of a source; `undefined` if there is nothing to decide. */
+/** The store change for the decisions about some tools of a source; `undefined` if there is nothing to decide. */
 function decidePins(
   known: PinnedSource,
   pins: readonly PinRecord[],

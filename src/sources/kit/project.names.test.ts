@@ -21,7 +21,7 @@ function catalogIds(kind: SourceKind, key: string, natives: readonly string[]): 
 }
 
 describe('names of imported tools', () => {
-  it('replaces other characters, and adds eight digits where a name is taken', () => {
+  it('replaces unsupported characters, and adds eight hex digits if a name is taken', () => {
     const names = assignLocalNames(['read file', 'read_file', 'read-file', 'list'], new Map())
     expect(names.get('read_file')).toBe('read_file')
     expect(names.get('list')).toBe('list')
@@ -39,7 +39,7 @@ describe('names of imported tools', () => {
     )
   })
 
-  it('never changes a name that was given, and never gives one twice', () => {
+  it('never changes an assigned name, and never assigns a name twice', () => {
     fc.assert(
       fc.property(fc.uniqueArray(NATIVE), fc.uniqueArray(NATIVE), (first, later) => {
         const before = assignLocalNames(first, new Map())

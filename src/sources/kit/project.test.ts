@@ -90,7 +90,7 @@ describe('projecting accepted definitions', () => {
     ])
   })
 
-  it('leaves out only the tool that its own source cannot read', async () => {
+  it('leaves out only the tool whose definition its source cannot read', async () => {
     const source = sampleSource({
       policyFor: ({ nativeName }) => {
         if (nativeName === 'broken') throw new Error('no method in the binding')
@@ -169,7 +169,7 @@ describe('projecting accepted definitions', () => {
     ])
   })
 
-  it('rule 32: a suspended tool stays listed as accepted, a call sends nothing, and may run after the decision', async () => {
+  it('rule 32: a suspended tool stays listed with its accepted definition, its calls send nothing, and they run after the decision', async () => {
     let opened = 0
     const source = sampleSource({
       sessionOf: ({ nativeName }) =>
@@ -203,7 +203,7 @@ describe('projecting accepted definitions', () => {
     expect([source.invoked.length, opened]).toEqual([2, 1])
   })
 
-  it('rule 21: another binding or upstream is another definition', async () => {
+  it('rule 21: a different binding or upstream changes the definition hash', async () => {
     const hashOf = async (offered: OfferedTool, identity: JsonObject = IDENTITY) =>
       (await projectTools(sampleSource(), [{ offered, identity, version: '1.0.0' }], LIMITS)).tools[0]
         ?.definitionHash
@@ -248,7 +248,7 @@ describe('projecting accepted definitions', () => {
     expect((await only(sampleOffer('read', { policy: {} }))).policy.safetyTier).toBe('write')
   })
 
-  it('OWP-59: refuses an invalid input before anything is sent', async () => {
+  it('OWP-59: refuses invalid input before anything is sent', async () => {
     const source = sampleSource()
     const gateway = openTestGateway([await only(sampleOffer('read'), source)])
     expect(gist(await gateway.call(ALICE, callRequest('files.read', { input: { path: 1 } })))).toBe(
@@ -257,7 +257,7 @@ describe('projecting accepted definitions', () => {
     expect(source.invoked).toEqual([])
   })
 
-  it('OWP-32: the operator’s policy wins over the one of the definition', async () => {
+  it('OWP-32: the operator’s policy takes precedence over the policy of the definition', async () => {
     const source = sampleSource({ policyFor: () => ({ safetyTier: 'read', approval: 'always' }) })
     expect((await only(sampleOffer('read'), source)).policy).toMatchObject({
       safetyTier: 'read',

@@ -21,12 +21,12 @@ import type { PinnedTool } from './source-runner.ts'
  * imported tool never takes a name that another tool already has.
  */
 
-/** Names that different tools must not share in any combination, because callers may use either. */
+/** The names by which callers may call a tool: no name of a tool may equal either name of another tool. */
 const NAMES = ['name', 'catalogId'] as const
 
 /**
- * Joins tools written as code and imported tools in one list. The earlier tool keeps its names, so a source can never
- * replace another source's tool; a tool whose name is taken is left out, with a finding under the key of its source.
+ * Joins tools written as code and imported tools into one list. The earlier tool keeps its names, so a source can never
+ * replace another source's tool; a tool whose name is taken is left out, and a finding under the key of its source says so.
  */
 export async function joinTools(
   own: readonly Tool[],
@@ -86,7 +86,7 @@ export interface ProjectedTools {
 
 interface ProjectOptions {
   readonly defaultTimeoutMs: number
-  /** `openwop.vendor`: in catalog ids of tier `exec`, if the source names no vendor. */
+  /** `openwop.vendor`, which is part of the catalog ids of tools of tier `exec` if the source names no vendor. */
   readonly vendor: string
   /** Runs the calls of the tools; by default the source does. */
   readonly invoke?: Source['invoke']
@@ -101,7 +101,7 @@ export interface Naming {
   readonly keptFrom?: KeptFrom
 }
 
-/** The source's toolkit and name, or those of the upstream if they are kept. */
+/** The naming of an imported tool: in the source's toolkit, or with the id of the upstream if the source keeps it (`kept`). */
 export function namingOf(
   sourceKey: string,
   { nativeName, local, version }: Pick<Naming, 'nativeName' | 'local' | 'version'>,
@@ -115,7 +115,7 @@ export function namingOf(
   return { toolkit: own, local: name, version: keptVersion, keptFrom, nativeName: base }
 }
 
-/** Projects accepted definitions to tools; a call uses the pinned binding. */
+/** Makes tools from accepted definitions; a call uses the pinned binding. */
 export async function projectTools(
   source: Source,
   pinned: readonly PinnedTool[],
@@ -132,7 +132,7 @@ export async function projectTools(
   const known = PROJECTIONS.get(source) ?? new WeakMap<OfferedTool, Projection>()
   PROJECTIONS.set(source, known)
   const yielder = new EventLoopYielder()
-  // Committing the pins already took part of this turn.
+  // The commit of the pins may already have taken much of this turn.
   if (pinned.length > 0) await yielder.yieldNow()
   for (const pin of pinned) {
     if (yielder.isDue) await yielder.yieldNow()
@@ -157,10 +157,10 @@ interface Projection extends Omit<ProjectedTools, 'tools'> {
   readonly tool: Tool | undefined
 }
 
-/** Known projections, because a decision about one tool must not project thousands of tools again. */
+/** A cache: a decision about one tool must not project thousands of tools again. */
 const PROJECTIONS = new WeakMap<Source, WeakMap<OfferedTool, Projection>>()
 
-/** Changes whenever the projection would. If the source cannot read its own definition, the projection reports that. */
+/** A text that changes whenever the projection would. If the source cannot read the definition, `projectTool` reports that. */
 function cacheKeyOf(source: Source, pin: PinnedTool, local: string, options: ProjectOptions): string {
   const { identity, version, hash, suspended = null } = pin
   let policy: PolicyDefinition | null = null

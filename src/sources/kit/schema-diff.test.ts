@@ -113,7 +113,7 @@ describe('the semantic diff of schemas', () => {
     expect(classOf(listed(['x', 'y']), listed(['x', 'y', 'z']), 'output')).toBe('breaking')
   })
 
-  it('follows references, also recursive ones', () => {
+  it('follows references, including recursive ones', () => {
     const tree = (value: JsonObject): JsonObject => ({
       type: 'object',
       properties: { root: { $ref: '#/$defs/node' } },
@@ -161,7 +161,7 @@ describe('the semantic diff of schemas', () => {
     expect(classOf(either(one), either({ type: 'string', maxLength: 4 }), 'input')).toBe('widening')
   })
 
-  it('treats another alternative of `oneOf` as harmless only if no value fits two', () => {
+  it('treats an added alternative of `oneOf` as harmless only if no value matches two', () => {
     const one = (...oneOf: readonly JsonObject[]) => of({ a: { oneOf }, b })
     const text = { type: 'string' }
     expect(classOf(one(text), one(text, { type: 'null' }), 'input')).toBe('widening')
@@ -169,7 +169,7 @@ describe('the semantic diff of schemas', () => {
   })
 })
 
-/** Schemas over two fixed properties: an added one counts as widening by convention, whatever its schema is. */
+/** Schemas with two fixed properties, because an added property counts as widening whatever its schema is. */
 const leaf: fc.Arbitrary<JsonObject> = fc.oneof(
   fc.constantFrom<JsonObject>(
     {},

@@ -39,7 +39,7 @@ const CLASSES = {
   output: { narrower: 'widening', wider: 'breaking', other: 'breaking', wording: 'wording' },
 } as const satisfies Record<Side, Record<SchemaEffect, ChangeClass>>
 
-/** Enough for a decision, even about a rewritten schema. */
+/** More differences than this, as in a rewritten schema, would not help an operator to decide. */
 const MAX_DIFFERENCES = 200
 
 interface Comparison {
@@ -54,7 +54,7 @@ interface Comparison {
   readonly found: Difference[]
 }
 
-/** The changes in a schema as callers see them; two schemas with the same meaning differ in `wording` at most. */
+/** The changes in a schema that matter to callers; two schemas with the same meaning differ in `wording` at most. */
 export function schemaDiff(written: JsonObject, offered: JsonObject, side: Side): readonly Difference[] {
   const read = side === 'input' ? upgradeInput : upgradeSchema
   const [before, after] = [read(written), read(offered)]
@@ -132,7 +132,7 @@ const bound: (direction: 'min' | 'max') => Compare = (direction) => (before, aft
   if (effect !== undefined) note(comparison, where, effect, saysOf(before, after), before, after)
 }
 
-/** Compares a keyword that adds a check if it is present; the effect of replacing one check by another is unknown. */
+/** Compares a keyword that adds a check; if one check replaces another, the effect is unknown. */
 const check: Compare = (before, after, where, comparison) => {
   if (isSame(before, after)) return
   const [wasAny, isAny] = [before === undefined || before === false, after === undefined || after === false]
@@ -171,7 +171,7 @@ const branches: (all: boolean) => Compare = (all) => (before, after, where, comp
     note(comparison, where, 'other', 'has other alternatives', before, after)
   } else if (lost.length > 0 || gained.length > 0) {
     const isMore = gained.length > 0
-    // An additional alternative accepts more values, an additional condition fewer; the first alternative is a condition.
+    // An added alternative accepts more values, an added condition fewer. The first alternative is a condition.
     const isFirstOrLast = left.length === 0 || right.length === 0
     const takesMore = all || isFirstOrLast ? !isMore : isMore
     note(comparison, where, takesMore ? 'wider' : 'narrower', saysOf(before, after), before, after)

@@ -43,7 +43,7 @@ export function checkedMeaning(schema: JsonObject): string {
   return canonicalJson(withoutAnnotations(schema))
 }
 
-/** Applies the same normalisation to one keyword's value. */
+/** Like `checkedMeaning`, for the value of one keyword. */
 export function keywordMeaning(keyword: string, value: JsonValue): string {
   return canonicalJson(meaningOf(keyword, value))
 }

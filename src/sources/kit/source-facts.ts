@@ -1,9 +1,9 @@
 import { canonicalJson, defined, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 
 /**
- * The parts of a source's options that may be recorded. Pins, the journal, notices and pages use them. Arguments, paths and
- * queries often contain credentials, so only the name of a package or script is kept from a command, and a keyed digest
- * replaces all its arguments.
+ * The parts of a source's options that may be recorded. Pins, the journal, notices and pages use them. Invariant: nothing that
+ * may be a credential is recorded. So only the name of a package or script is kept from a command, and a keyed digest replaces
+ * all its arguments.
  */
 
 /** Arguments without a value that may come before the name of a package or script. */
@@ -38,8 +38,8 @@ export function shownCommand(command: string, args: readonly string[]): string {
 }
 
 /**
- * The part of a command that can be the path of a program. People also write arguments, assignments and addresses into a command:
- * these become an ellipsis. Folder names in the path of a program may contain spaces.
+ * The part of a command that can be the path of a program. Operators sometimes put arguments, assignments and addresses into the
+ * command too: an ellipsis replaces these. Folder names in the path of a program may contain spaces.
  */
 export function shownProgram(command: string): string {
   const [path = ''] = /^[^\s=?]*(?: +(?!-)[^\s=?:@/\\]*[/\\][^\s=?:@]*)*/.exec(command) ?? []
@@ -48,8 +48,8 @@ export function shownProgram(command: string): string {
 }
 
 /**
- * The command as pins store it (rule 32): a different argument means a different upstream, and no argument can be read from it.
- * Origins stay readable, because a call that would go to another origin is suspicious.
+ * The command as pins store it (rule 32): a different argument means a different upstream, but no argument can be read from the
+ * pin. Origins stay readable, because a change of an origin is suspicious.
  */
 export function pinnedCommand(
   command: string,
@@ -77,13 +77,13 @@ function originsOf(argument: string): readonly string[] {
   })
 }
 
-/** An address for people who manage sources, without user, password and query. */
+/** An address without user, password and query, to show to people who manage sources. */
 export function shownAddress(address: string): string {
   const { origin, pathname } = new URL(address)
   return `${origin}${pathname === '/' ? '' : pathname}`
 }
 
-/** The part of an address that the journal contains; the path is left out, because some services put a customer's key into it. */
+/** The part of an address that the journal records. The path is left out, because some services put a customer's key into it. */
 export function hostOf(address: string): string {
   const { protocol, host } = new URL(address)
   return `${protocol}//${host}`

@@ -21,9 +21,9 @@ interface SourceRunnerOptions {
   readonly source: Source
   readonly clock: Clock
   readonly log: Logger
-  /** Passes a discovery to the pins. */
+  /** Records a discovery in the pins. */
   observe(discovery: Discovery): Promise<Observed>
-  /** The upstream reported changes of these lists, and its definitions have been read since. */
+  /** Called when the upstream has reported changes of these lists and its definitions have been read since. */
   announce?(lists: readonly UpstreamList[]): void
 }
 
@@ -35,7 +35,7 @@ export interface SourceStatus extends SourceHealth {
   readonly sinceMs: number
   /** When its tools were last read in full by this process. */
   readonly readAtMs?: number
-  /** When its tools are read next; absent during a reading. */
+  /** When its tools will be read next; absent during a reading. */
   readonly nextReadAtMs?: number
   /** The number of tools that the last reading found. */
   readonly offered?: number
@@ -92,7 +92,7 @@ export class SourceRunner {
     })
   }
 
-  /** Reads the health of the source, which is polled because sources do not report changes in their health. */
+  /** Reads the source's health. Callers poll it, because sources do not report changes in their health. */
   readHealth(): SourceHealth {
     const health = this.#health()
     if (health.state !== this.#seen.state)
@@ -110,7 +110,7 @@ export class SourceRunner {
     return this.#reading ?? (this.isStarted ? Promise.resolve() : this.refresh())
   }
 
-  /** Reads the definitions now; a request during a reading causes another reading after it. Never throws. */
+  /** Reads the definitions now; if called during a reading, reads them again afterwards. Never throws. */
   refresh(): Promise<void> {
     if (this.#reading !== undefined) {
       this.#isRequested = true
@@ -124,13 +124,13 @@ export class SourceRunner {
     return this.#reading
   }
 
-  /** Drops the source's connections and cached state and reads the definitions, because an operator requested it. Never throws. */
+  /** Drops the source's connections and cached state and reads the definitions, when an operator requests it. Never throws. */
   renew(): Promise<void> {
     this.source.renew?.()
     return this.refresh()
   }
 
-  /** Ends the readings. Calls to the source continue. */
+  /** Starts no more readings. Calls to the source continue. */
   stopReading(): void {
     this.#closed.abort(new DOMException('The source is closed.', 'AbortError'))
     clearTimeout(this.#timer)
@@ -171,7 +171,7 @@ export class SourceRunner {
       const discovery = await untilAborted(this.source.discover(signal), signal)
       const { changed, waiting } = await this.#options.observe(discovery)
       this.#noteRead(discovery, waiting)
-      // A change of the catalog has been announced already; the catalog does not contain single resources.
+      // A change of the catalog has already been announced, but the catalog does not contain single resources.
       const lists = reported.filter((list) => !changed || list === 'resources')
       if (lists.length > 0) this.#options.announce?.(lists)
     } catch (error) {
@@ -193,7 +193,10 @@ export class SourceRunner {
     const message = error instanceof Error ? error.message : String(error)
     const reason = isLate ? `It did not list its tools within ${DISCOVERY_DEADLINE_MS / 1_000} s.` : message
     if (reason !== this.#failure)
-      this.#log.warn({ err: error }, 'the tools of a source could not be read; the known definitions stay')
+      this.#log.warn(
+        { err: error },
+        'the tools of the source could not be read; the accepted definitions stay in force',
+      )
     this.#failures += 1
     this.#failure = reason
   }
@@ -210,12 +213,12 @@ export class SourceRunner {
   }
 }
 
-/** The part of the pins that sources use. */
+/** The part of the pins that `Sources` uses. */
 export interface DefinitionPins {
   accepted(sourceKey: string): Promise<readonly PinnedTool[]>
   /** Native names of everything that was ever pinned, served or not. */
   names(sourceKey: string): Promise<readonly string[]>
-  /** Records the offered tools: pins them when a source is first seen, and holds every later change for a decision. */
+  /** Records the offered tools: pins them at the first discovery of a source, and holds every later change for a decision. */
   observe(source: Source, discovery: Discovery): Promise<Observed>
 }
 
@@ -234,7 +237,7 @@ export interface PinnedTool {
   readonly version: string
   /** `pinHash` of the definition and the identity, if it is known. */
   readonly hash?: string
-  /** The name in the tool's id, given when the tool is first seen and then kept; derived from the native name if absent. */
+  /** The name in the tool's id, assigned when the tool is first seen and then kept; derived from the native name if absent. */
   readonly local?: string
   /** Why calls are refused until an operator decides. */
   readonly suspended?: string

@@ -20,7 +20,7 @@ import type {
  * implements it; the kit runs it. Invariant: an offered tool is untrusted until it is pinned.
  */
 
-/** A request without the objects of `fetch`. Header names are in lower case. */
+/** A request as plain data, without a `Request` object. Header names are in lower case. */
 export interface PlainRequest {
   readonly url: URL
   readonly method: 'GET' | 'POST' | 'DELETE'
@@ -29,7 +29,7 @@ export interface PlainRequest {
   readonly signal: AbortSignal
 }
 
-/** An answer to a `PlainRequest`. The body must be read to its end, or until its reader leaves the loop. */
+/** The response to a `PlainRequest`. The body must be read to its end, or its iteration must be ended early. */
 export interface PlainAnswer {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
@@ -45,31 +45,31 @@ export interface SourceServices {
   readonly fetch: typeof fetch
   /**
    * Like `fetch`, for descriptions of tools, which may be larger than answers to calls (64 MiB, or
-   * `egress.maxResponseBytes` if that is more); absent = `fetch`.
+   * `egress.maxResponseBytes` if that is more); if absent, `fetch` is used.
    */
   readonly fetchDescription?: typeof fetch
-  /** Guarded like `fetch`, but without `Request` and `Response`, which cost more than a small call; if absent, `fetch` is used. */
+  /** Guarded like `fetch`, but without `Request` and `Response`, which cost more time than a small call; if absent, `fetch` is used. */
   readonly send?: SendRequest
   readonly clock: Clock
   readonly log: Logger
   /** Absent if no telemetry is exported. */
   readonly requests?: RequestLog | undefined
-  /** Relative paths in the options start here: the folder of the configuration. */
+  /** The folder of the configuration, to which relative paths in the options refer. */
   readonly folder: string
   /** The store's keyed one-way digest, for values that pins compare but must not contain; absent if nothing is pinned. */
   digest?(text: string): string
   /**
-   * A provider's token for listing tools, which has no caller: this server's own token, or the token that the principal `as`
-   * consented to; `undefined` if there is none.
+   * A provider's token for listing tools, for which there is no caller: this server's own token, or the token of the principal
+   * `as`; `undefined` if there is none.
    */
   listingToken?(need: ListingNeed): Promise<Secret | undefined>
-  /** The upstream refused a token. Returns what the caller can do; `undefined` if a new token would not help. */
+  /** Called when the upstream refuses a token. Returns what the caller can do; `undefined` if a new token would not help. */
   tokenRefused?(refusal: TokenRefusal): string | undefined
   /** Environment variables of this process. A source passes on a few harmless variables and those that its options name. */
   readonly environment?: Readonly<Record<string, string | undefined>>
 }
 
-/** Records requests to upstreams as spans and durations, where telemetry is exported. */
+/** Records requests to upstreams as spans and durations. */
 export interface RequestLog {
   start(request: UpstreamRequest): StartedRequest
 }
@@ -80,14 +80,14 @@ interface UpstreamRequest {
   readonly target: string | undefined
   /** `traceparent` of the call behind the request; without it there is no span. */
   readonly parent: string | undefined
-  /** Attributes of the span and of its duration, under the names of OpenTelemetry: their values must be few. */
+  /** OpenTelemetry attributes of the span and of the duration metric, so each may have only a few different values. */
   readonly attributes: Readonly<Record<string, string | number>>
-  /** Attributes of the span alone. */
+  /** Attributes of the span only. */
   readonly details: Readonly<Record<string, string | number>>
 }
 
 interface StartedRequest {
-  /** The span of this request, for its receiver. */
+  /** The `traceparent` of this request's span, to send with the request. */
   readonly traceparent: string | undefined
   /** `errorType` is absent if the request succeeded. */
   end(errorType?: string): void
@@ -108,10 +108,10 @@ interface TokenRefusal {
   readonly scopes: readonly string[]
 }
 
-/** Promises of an upstream about a tool, for operators who trust it. */
+/** An upstream's claims about a tool, used only if the operator trusts the upstream. */
 export interface ToolHints extends ShownHints {
   readonly readOnly: boolean
-  /** A second run with the same input changes nothing more. */
+  /** A second run with the same input has no further effect. */
   readonly idempotent: boolean
 }
 
@@ -131,7 +131,7 @@ export interface OfferedTool {
   /** `null` = no output, `{}` = any value. */
   readonly outputSchema: JsonObject | null
   readonly requirements?: ToolRequirements
-  /** Decided by us and the operator; of the upstream's statements, only `hints` influence it. */
+  /** Decided by this server and the operator; of the upstream's claims, only `hints` influence it. */
   readonly policy: PolicyDefinition
   /** Present if the operator trusts the upstream, and then part of the pin. */
   readonly hints?: ToolHints
@@ -162,7 +162,7 @@ export interface Discovery {
   /** The name that the upstream gives itself, to suggest the key of a new source; not part of pins. */
   readonly name?: string
   readonly tools: readonly OfferedTool[]
-  /** Which tools were left out, and why. */
+  /** Explains which tools were left out, and other problems that the operator should know. */
   readonly warnings: readonly string[]
   /** Native names that the operator's filters exclude, so that overrides for them do not count as misspelled. */
   readonly leftOut?: readonly string[]
@@ -173,7 +173,7 @@ export interface Invocation {
   /** Id of the tool as callers see it; absent outside of a server. */
   readonly toolId?: string
   readonly binding: JsonObject
-  /** The whole definition and its upstream; absent if nothing is pinned. */
+  /** The accepted definition and its upstream; absent if nothing is pinned. */
   readonly accepted?: { readonly offered: OfferedTool; readonly identity: JsonObject }
   readonly input: JsonObject
   readonly context: StatefulContext<unknown>
@@ -195,43 +195,43 @@ export interface Source {
   /** For a host extension: the middle of its catalog ids, `x-host-<vendor>-<tool>` (openwop §7.1); its key by default. */
   readonly vendor?: string
   /**
-   * Reads all offered tools, from all pages. Throws a `ToolError` (`upstream_failed`) if it cannot: the last
-   * good definitions then stay.
+   * Reads all offered tools, from all pages. Throws a `ToolError` (`upstream_failed`) if it cannot: the accepted
+   * definitions then stay in force.
    */
   discover(signal: AbortSignal): Promise<Discovery>
   /**
-   * Drops connections and cached state, so that the next reading starts afresh: an operator requested it, and the
+   * Drops connections and cached state, so that the next reading starts afresh. Called at an operator's request, because the
    * program behind the source may have been replaced. Calls in progress are not affected.
    */
   renew?(): void
   /** Registers the listener for changed tools. Called at most once, before `discover`. */
   watch?(onChange: (lists?: readonly UpstreamList[]) => void): void
   /**
-   * Runs one call. Throws `ToolError`, with `canRetry` only if the request provably was not processed.
+   * Runs one call. Throws `ToolError`, with `canRetry` only if the request was certainly not processed.
    * `context.signal` ends the call; `context.token` and `secret` return the credentials that `requirements` declared.
    */
   invoke(invocation: Invocation): Promise<JsonValue | ShownValue | undefined>
   /**
-   * Reports changes of a resource that the principal subscribed to, or subscribes to next with a call, until the returned function
-   * is called. The last one ends the subscription at the upstream.
+   * Reports changes of a resource that the principal has subscribed to, or is about to subscribe to with a call, until the returned
+   * function is called. The end of the last watch ends the subscription at the upstream.
    */
   watchResource?(uri: string, principal: Principal, onUpdated: (uri: string) => void): () => void
   /** The session of a tool that keeps state upstream between calls (openwop §7.3). */
   sessionOf?(tool: OfferedTool): SessionDefinition | undefined
   /**
    * The policy for an accepted definition under the current options, even while the upstream is down or offers another
-   * definition. Without this method the policy last offered stays.
+   * definition. Without this method, the accepted definition's own policy applies.
    */
   policyFor?(tool: OfferedTool): PolicyDefinition
-  /** The id of a tool that keeps its upstream's id. Without this method the id is in the toolkit of the source. */
+  /** The id of a tool that keeps its upstream's id. Without this method, the id is in the toolkit of the source. */
   keptId?(tool: OfferedTool): ToolId | undefined
-  /** Trusted promises of a definition that are not part of its policy, under the current options. */
+  /** The trusted claims of a definition that are not part of its policy, under the current options. */
   shownHintsFor?(tool: OfferedTool): ShownHints
-  /** The schemas for callers that take them with references and definitions; absent = as other protocols get them. */
+  /** The schemas for callers that accept references and definitions; without it, these callers get the same schemas as all others. */
   authoredFor?(tool: OfferedTool): Tool['authored']
   /**
-   * False for a tool that the current options exclude: it is not served, even if it was accepted. Without this method all tools are
-   * wanted.
+   * False for a tool that the current options exclude: it is not served, even if it was accepted. Without this method, all tools
+   * are wanted.
    */
   wants?(tool: OfferedTool): boolean
   health(): SourceHealth

@@ -102,7 +102,7 @@ function wantedOf(source: Source, revision = '1'): WantedSource {
 }
 
 describe('Sources', () => {
-  it('closes a replaced source only when its calls have ended', async () => {
+  it('closes a replaced source only after its calls have ended', async () => {
     const answer = Promise.withResolvers<null>()
     const old = { ...sourceOf('Up', async () => ['a']), invoke: () => answer.promise }
     let wanted = [wantedOf(old)]
@@ -132,7 +132,7 @@ describe('Sources', () => {
     expect(sources.status()).toMatchObject([{ key: 'Web', state: 'ready', tools: 2, offered: 2, waiting: 0 }])
   })
 
-  it('serves the last good definitions of a source that was never reachable', async () => {
+  it('serves the accepted definitions of a source that this process could never reach', async () => {
     const pins = new FirstSight()
     pins.pinned.set('Web', [{ offered: offered('Get'), identity: {}, version: '1.0.0' }])
     const dead = sourceOf('Web', () => Promise.reject(fault('upstream_failed', 'It is offline.')))
@@ -142,7 +142,7 @@ describe('Sources', () => {
     await expect.poll(() => sources.status()[0]).toMatchObject({ state: 'down', reason: 'It is offline.' })
   })
 
-  it('does not serve an excluded tool, although it was accepted and the upstream is down', async () => {
+  it('does not serve an excluded tool, even if it was accepted and the upstream is down', async () => {
     const pins = new FirstSight()
     pins.pinned.set(
       'Web',
@@ -155,7 +155,7 @@ describe('Sources', () => {
     expect(listed()).toEqual(['Calc.Add@1.0.0', 'Web.Get@1.0.0'])
   })
 
-  it('withdraws tools that a reading shows to be unwanted, although no pin changes', async () => {
+  it('withdraws tools that a reading shows to be unwanted, even if no pin changes', async () => {
     const pins = new FirstSight()
     pins.pinned.set('Web', [{ offered: offered('Get'), identity: {}, version: '1.0.0' }])
     let isRead = false
@@ -168,7 +168,7 @@ describe('Sources', () => {
     await expect.poll(listed).toEqual(['Calc.Add@1.0.0'])
   })
 
-  it('withholds the tools while a guard matches none of them, also if the upstream is down, and serves them once it matches', async () => {
+  it('withholds the tools while an approval override matches none of them, even if the upstream is down, and serves them once it matches', async () => {
     const pins = new FirstSight()
     const pinned = (name: string) => ({ offered: offered(name), identity: {}, version: '1.0.0' })
     pins.pinned.set('Web', [pinned('Get'), pinned('Put')])
@@ -231,7 +231,7 @@ describe('Sources', () => {
     expect(sources.status()[0]?.state).toBe('ready')
   })
 
-  it('starts although a source cannot be opened', async () => {
+  it('starts even if a source cannot be opened', async () => {
     const broken: WantedSource = {
       key: 'Broken',
       type: 'mcp',
@@ -291,7 +291,7 @@ describe('Sources', () => {
     expect(sources.status()[0]?.findings).toMatchObject([{ toolId: 'Calc.Add@1.0.0' }])
   })
 
-  it('keeps every catalog while nothing changes', async () => {
+  it('keeps the catalog object while nothing changes', async () => {
     const { sources, registry, changes } = openSources(() => [wantedOf(sourceOf('Web', async () => ['Get']))])
     await sources.start()
     const before = registry.catalogFor(ALICE)

@@ -34,16 +34,16 @@ export interface WantedSource {
 
 interface SourcesOptions {
   readonly registry: LiveRegistry
-  /** Tools written as code, and the descriptions of their toolkits. */
+  /** The tools written as code, and the descriptions of their toolkits. */
   readonly own: { readonly tools: readonly Tool[]; readonly toolkits: ReadonlyMap<string, string> }
   readonly pins: DefinitionPins
   /** The sources from the configuration and the store that should be open now. */
   wanted(): Promise<readonly WantedSource[]>
   /** Changes when any process changes sources or pins in the store. */
   epoch(): Promise<number | string>
-  /** `invoke` runs the calls of the tools. */
+  /** Makes tools from accepted definitions; calls of the tools run through `invoke`. */
   project(source: Source, pinned: readonly PinnedTool[], invoke: Source['invoke']): Promise<ProjectedTools>
-  /** The upstream of a source reported changes of these lists, and the catalog did not change. */
+  /** Called when the upstream of a source has reported changes of these lists that did not change the catalog. */
   announce?(key: string, lists: readonly UpstreamList[]): void
   readonly clock: Clock
   readonly log: Logger
@@ -51,9 +51,9 @@ interface SourcesOptions {
 
 /** How long a start waits for sources that have no pins yet. */
 const FIRST_READING_MS = 3_000
-/** How often the store is checked, so that replicas see a change within a second. */
+/** The interval of checks of the store; with it, replicas see a change within a second. */
 const EPOCH_POLL_MS = 500
-/** How long calls may continue in a source that was replaced or removed. */
+/** How long calls to a source may continue after it was replaced or removed. */
 const MAX_FINISH_MS = 120_000
 
 interface OpenSource {
@@ -61,7 +61,7 @@ interface OpenSource {
   readonly runner: SourceRunner
   readonly calls: RunningCalls
   served: ServedTools
-  /** Native names as of the last reading; `undefined` before the first reading. */
+  /** Native names from the last reading; `undefined` before the first reading. */
   read: readonly string[] | undefined
   /** The operator's overrides that have no effect. */
   ineffective: readonly IneffectiveOverride[]
@@ -78,7 +78,7 @@ const NOTHING: ServedTools = { tools: [], findings: [], warnings: [], pinned: ''
 
 export interface SourceView extends SourceStatus, OfferCounts {
   readonly findings: readonly Finding[]
-  /** Problems with tools that are served nevertheless. */
+  /** Problems of tools that are served anyway. */
   readonly oddities: readonly Finding[]
   /** The operator's overrides that have no effect; they are also among the warnings. */
   readonly ineffective: readonly IneffectiveOverride[]
@@ -100,12 +100,12 @@ export class Sources {
     this.#options = options
   }
 
-  /** Opens the sources and serves the pinned tools; waits a moment for sources without pins. */
+  /** Opens the sources and serves the pinned tools; waits up to `FIRST_READING_MS` for sources without pins. */
   async start(): Promise<void> {
     await this.sync()
     const unknown = [...this.#open.values()].filter(({ served }) => served.tools.length === 0)
     const readings = Promise.all(unknown.map(({ runner }) => runner.firstReading()))
-    // A source that is read later is served then.
+    // The tools of a slower source are served once they have been read.
     await withDeadline(FIRST_READING_MS, () => readings).catch(() => undefined)
     this.#poll()
   }
@@ -120,7 +120,7 @@ export class Sources {
     }))
   }
 
-  /** Reads the definitions of one source again, now; `false` if the source does not exist. */
+  /** Reads the definitions of one source again now; `false` if the source does not exist. */
   async refresh(key: string): Promise<boolean> {
     const open = this.#open.get(key)
     if (open === undefined) return false
@@ -128,18 +128,18 @@ export class Sources {
     return true
   }
 
-  /** Native names of a source's tools as of the last reading, including tools that are left out; `undefined` before the first reading. */
+  /** Native names of a source's tools from the last reading, including tools that are left out; `undefined` before the first reading. */
   namesRead(key: string): readonly string[] | undefined {
     return this.#open.get(key)?.read
   }
 
-  /** Waits until a source has been read once, or reading it failed; returns its state, if it is still open. */
+  /** Waits until a source has been read once, or until that failed; returns its state if it is still open. */
   async firstReading(key: string): Promise<SourceView | undefined> {
     await this.#open.get(key)?.runner.firstReading()
     return this.status().find((source) => source.key === key)
   }
 
-  /** Calls the listener when a source that is added from now on has been read once, or reading it failed. */
+  /** Calls the listener for each source added from now on, once the source has been read or could not be read. */
   onAdded(listener: (source: SourceView) => void): void {
     this.#onAdded = listener
   }
@@ -188,7 +188,7 @@ export class Sources {
       for (const source of missing) await this.#openOne(source)
       await this.#serve()
     } finally {
-      // A replaced source still gets calls until its successor is served.
+      // A replaced source receives calls until its successor is served.
       for (const open of replaced) this.#retire(open)
     }
     for (const { runner } of this.#open.values()) void runner.firstReading()
@@ -201,7 +201,7 @@ export class Sources {
     if (source !== undefined) listener?.(source)
   }
 
-  /** Closes a source when its calls have ended; new calls go to its successor. */
+  /** Closes a source after its calls have ended; new calls go to its successor. */
   #retire({ runner, calls }: OpenSource): void {
     this.#retired.add(runner)
     void calls
@@ -213,7 +213,7 @@ export class Sources {
 
   async #openOne(wanted: WantedSource): Promise<void> {
     const { clock, log, pins } = this.#options
-    // A source that cannot be opened is down; the server starts nevertheless.
+    // A source that cannot be opened counts as down, and the server starts without it.
     const open = async (): Promise<Source> => wanted.open()
     const source = await open().catch((error: unknown) => failedSource(wanted, error))
     const runner = new SourceRunner({
@@ -232,7 +232,7 @@ export class Sources {
     this.#open.set(wanted.key, { wanted, runner, calls, served: NOTHING, read: undefined, ineffective: [] })
   }
 
-  /** Keeps the names from a reading; true if they may change what the operator's overrides match. */
+  /** Keeps the names from a reading. Returns true if the operator's overrides may now match other tools. */
   #noteRead(key: string, { tools, leftOut = [] }: Discovery): boolean {
     const open = this.#open.get(key)
     if (open?.wanted.overrides === undefined) return false
@@ -249,7 +249,7 @@ export class Sources {
     return open?.served.offered.some((tool) => open.runner.source.wants?.(tool) === false) ?? false
   }
 
-  /** Serves the accepted tools, one run at a time, so that the last run to begin is the last to end. */
+  /** Serves the accepted tools. Runs one at a time, so that an older result never replaces a newer one. */
   #serve(): Promise<void> {
     this.#serving = this.#serving.catch(() => undefined).then(() => this.#serveAccepted())
     return this.#serving
@@ -267,7 +267,7 @@ export class Sources {
       for (const finding of projected.findings)
         log.warn({ source: key, finding }, 'an imported tool cannot be served')
     }
-    // A rule may apply to a tool of any of several sources, so all of them are projected first.
+    // An override may apply to tools of several sources, so all sources are projected first.
     for (const [key, open] of this.#open) await this.#checkOverrides(key, open)
     const { tools, findings } = await joinTools(
       own.tools,
@@ -297,8 +297,9 @@ export class Sources {
     for (const { text, guards, isUndecided } of open.ineffective) {
       if (isUndecided) continue
       const about = { source: key, problem: text }
-      if (guards) log.error(about, 'the tools of a source are not served: a rule matches none of them')
-      else log.warn(about, 'an override of a tool of this source has no effect')
+      if (guards)
+        log.error(about, 'the tools of the source are not served: an approval override matches none of them')
+      else log.warn(about, 'an override for the tools of this source has no effect')
     }
   }
 
@@ -350,7 +351,7 @@ class RunningCalls {
     }
   }
 
-  /** Waits until no call runs, and at most `MAX_FINISH_MS`. Called once. */
+  /** Waits until no call is running, but at most `MAX_FINISH_MS`. Called once. */
   async idle(): Promise<void> {
     if (this.#count === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -363,7 +364,7 @@ function isWithheld({ ineffective }: Pick<OpenSource, 'ineffective'>): boolean {
   return ineffective.some(({ guards }) => guards)
 }
 
-/** An override without effect makes a working source `degraded`, because its operator relies on the override. */
+/** The status with state `degraded` if an override has no effect, because the operator relies on the override. */
 function withIneffective(status: SourceStatus, ineffective: readonly IneffectiveOverride[]): SourceStatus {
   const [first] = ineffective
   if (first === undefined) return status
@@ -377,7 +378,7 @@ function withIneffective(status: SourceStatus, ineffective: readonly Ineffective
   }
 }
 
-/** Equal for pins that would be projected to the same tools. */
+/** A digest that is equal for pins that would be projected to the same tools. */
 async function digestOf(pinned: readonly PinnedTool[]): Promise<string> {
   const digest = createHash('sha256')
   const yielder = new EventLoopYielder()
@@ -389,7 +390,7 @@ async function digestOf(pinned: readonly PinnedTool[]): Promise<string> {
   return digest.digest('base64url')
 }
 
-/** Replaces a source that could not be opened; its pinned tools stay listed, and calls fail with the reason. */
+/** A stand-in for a source that could not be opened: its pinned tools stay listed, and calls fail. */
 export function failedSource(
   { key, type, kind }: Pick<Source, 'key' | 'type' | 'kind'>,
   error: unknown,

@@ -35,7 +35,7 @@ export function suspicionsOf(offered: OfferedTool, read: TextReader = suspicionI
   return found
 }
 
-/** Matches texts such as "call this before any other Shopify tool", because a tool may state an order among its siblings. */
+/** Matches texts such as "call this before any other Shopify tool": a tool may state an order among the tools of its own product. */
 const ORDER =
   /\b(before|instead of) ((?:any|all|every)(?: of)?(?: the)?(?: other)?|other) ([a-z][a-z0-9]{3,30}) (tools?|functions?)\b/gi
 
@@ -55,7 +55,7 @@ const GUIDE_ORDER =
 
 export type TextReader = (text: string) => string | undefined
 
-/** Reads each text once, because the tools of one upstream repeat texts. */
+/** Makes a reader that examines each text only once, because the tools of one upstream often repeat texts. */
 export function createTextReader(): TextReader {
   const known = new Map<string, string | undefined>()
   return (text) => {
@@ -65,7 +65,7 @@ export function createTextReader(): TextReader {
   }
 }
 
-/** A plain name of a property or keyword, which cannot contain an instruction. */
+/** Matches plain names of properties or keywords, which are too short to contain an instruction. */
 const IDENTIFIER = /^[\w$.:-]{1,24}$/
 
 export function suspicionIn(text: string): string | undefined {
@@ -78,25 +78,25 @@ function visitTexts(value: JsonValue, where: string, look: (where: string, text:
   for (const [name, member] of Object.entries<JsonValue>(value)) {
     const pointer = childPointer(where, name)
     if (isJsonObject(value)) look(pointer, name)
-    // Patterns are not read by models.
+    // Regular expressions do not instruct models.
     if (name !== 'pattern' || typeof member !== 'string') visitTexts(member, pointer, look)
   }
 }
 
-/** The suspicious purpose of a text, with the words that show it; `undefined` if it only describes its tool. */
+/** What a text suspiciously asks for, with the words that show it; `undefined` if the text only describes its tool. */
 function instructionIn(text: string): string | undefined {
   if (text.length < MIN_LENGTH) return undefined
   const plain = text.replaceAll(/\s+/g, ' ')
   const small = plain.toLowerCase()
-  for (const sign of SIGNS) {
-    const { needs, says, unless, honest } = sign
+  for (const candidate of SUSPICIOUS_PATTERNS) {
+    const { needs, says, unless, isHarmless } = candidate
     if (!needs.every((need) => need.test(small))) continue
-    const matcher = compiledOf(sign).matcher(plain)
+    const matcher = compiledOf(candidate).matcher(plain)
     while (matcher.find()) {
       const found = matcher.group() ?? ''
       const after = plain.slice(matcher.end(), matcher.end() + FOLLOWING)
       if (unless?.test(after) === true) continue
-      if (honest?.(clauseAround(plain, matcher.start(), matcher.end())) === true) continue
+      if (isHarmless?.(clauseAround(plain, matcher.start(), matcher.end())) === true) continue
       return `${says}: ${JSON.stringify(found.trim().slice(0, 80))}`
     }
   }
@@ -107,16 +107,16 @@ function instructionIn(text: string): string | undefined {
 const MIN_LENGTH = 8
 const FOLLOWING = 20
 
-interface Sign {
+interface SuspiciousPattern {
   /** In the syntax of the linear-time engine, because the texts are untrusted. */
   readonly pattern: string
-  /** Lower-case texts that every match contains; a text without them need not run through the slower engine. */
+  /** Lower-case texts, one of which every match contains; a text without any of them need not be searched by the slower engine. */
   readonly needs: readonly RegExp[]
   readonly says: string
   /** A continuation that makes the match harmless. */
   readonly unless?: RegExp
   /** True if the clause around the match negates it. */
-  readonly honest?: (clause: string) => boolean
+  readonly isHarmless?: (clause: string) => boolean
 }
 
 const MAX_CLAUSE_LENGTH = 200
@@ -153,8 +153,8 @@ const SEND =
 const SENDING =
   /send|post|forward|upload|submit|transmit|copy|leak|exfiltrat|mail|bcc|pass|includ|append|insert|embed|put|attach|encod|provid/
 
-/** Each pattern matches one kind of text that no honest description needs. */
-const SIGNS: readonly Sign[] = [
+/** Each pattern matches one kind of text that no legitimate description needs. */
+const SUSPICIOUS_PATTERNS: readonly SuspiciousPattern[] = [
   {
     pattern: `\\b(?:ignore|disregard|forget|override|bypass|overrule)\\b[^.!?]{0,30}\\b(?:previous|prior|above|earlier|preceding|existing|all|any|your|system|safety)\\b[^.!?]{0,20}\\b(?:instructions?|prompts?|guidelines?|guardrails?|directives?|system messages?|safety (?:rules|checks))\\b`,
     needs: [
@@ -223,14 +223,14 @@ const SIGNS: readonly Sign[] = [
     needs: [/[/\\]\.|id_(?:rsa|ed25519|ecdsa)|\/etc\/|claude_desktop/],
     says: 'names files that hold credentials',
     unless: /^\.pub\b/,
-    honest: onlyForbids,
+    isHarmless: onlyForbids,
   },
   {
-    // Many honest servers name this file, because they are configured there; only passing it on is suspicious.
+    // Many legitimate servers name this file, because they are configured in it; only passing it on is suspicious.
     pattern: `\\b${SEND} (?:me )?(?:the |your |its )?(?:(?:whole|full|entire|complete) )?(?:contents? of |file )?(?:the |your )?[^\\s]{0,60}\\bmcp\\.json\\b|\\bmcp\\.json\\b[^.!?]{0,80}\\b(?:and|then) ${SEND}\\b`,
     needs: [/mcp\.json/, SENDING],
     says: 'asks for a file that may hold credentials to be passed on',
-    honest: onlyForbids,
+    isHarmless: onlyForbids,
   },
   {
     pattern:
@@ -256,16 +256,16 @@ const SIGNS: readonly Sign[] = [
   },
 ]
 
-const compiledSigns = new Map<Sign, RE2JS>()
+const compiledPatterns = new Map<SuspiciousPattern, RE2JS>()
 
 /** Compiles a pattern for the first text that needs it: compiling all at once would block the server, and most are never used. */
-function compiledOf(sign: Sign): RE2JS {
-  const compiled = compiledSigns.get(sign) ?? RE2JS.compile(sign.pattern, RE2JS.CASE_INSENSITIVE)
-  compiledSigns.set(sign, compiled)
+function compiledOf(candidate: SuspiciousPattern): RE2JS {
+  const compiled = compiledPatterns.get(candidate) ?? RE2JS.compile(candidate.pattern, RE2JS.CASE_INSENSITIVE)
+  compiledPatterns.set(candidate, compiled)
   return compiled
 }
 
-/** Describes a character that readers do not see, or mistake for another; `undefined` if there is none. */
+/** Describes a character that readers cannot see or mistake for another; `undefined` if the text has none. */
 export function hiddenCharacter(text: string): string | undefined {
   if (PLAIN.test(text)) return undefined
   for (const { pattern, says } of HIDDEN) {
@@ -307,7 +307,7 @@ const HIDDEN: readonly { readonly pattern: RegExp; readonly says: string }[] = [
   { pattern: /[\uFFF9-\uFFFB]/, says: 'has characters that hide annotations' },
 ]
 
-/** Names a word that mixes Latin with similar letters of other scripts; `undefined` if there is none. */
+/** Describes a word that mixes Latin with similar letters of other scripts; `undefined` if the text has none. */
 function mixedWord(text: string): string | undefined {
   if (PLAIN.test(text)) return undefined
   for (const [word] of text.matchAll(/[\p{L}\p{M}\p{N}_]+/gu)) {

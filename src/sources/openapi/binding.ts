@@ -23,7 +23,7 @@ const PARAMETER = z.strictObject({
   name: z.string(),
   in: z.enum(['path', 'query', 'header', 'cookie']),
   ...ENCODING,
-  /** Needed to convert the parameters of a next page to input. */
+  /** The schema type, needed to convert the parameters of a next page to input. */
   isNumber: z.boolean(),
 })
 
@@ -44,7 +44,7 @@ const CREDENTIAL = z.strictObject({
   id: z.string(),
 })
 
-/** Everything that a call needs besides its input. It is kept with the pin, so that calls go where the operator accepted (rule 32). */
+/** Everything that a call needs besides its input. It is kept with the pin, so that calls go only to the accepted upstream (rule 32). */
 const BINDING = z.strictObject({
   baseUrl: z.string(),
   method: z.enum(METHODS),
@@ -61,7 +61,7 @@ const BINDING = z.strictObject({
   response: z.strictObject({
     json: z.boolean(),
     raw: z.boolean(),
-    /** Headers that are returned besides the body. */
+    /** The response headers that are returned with the body. */
     headers: z.array(z.string()),
   }),
 })

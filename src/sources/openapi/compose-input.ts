@@ -21,7 +21,7 @@ import { placeKey } from './security.ts'
  * model never sees a parameter that contains a credential.
  */
 
-/** Headers that this server or the connection sets, never a caller. */
+/** Headers that this server or the HTTP client sets, so that no caller can. */
 const OWN_HEADERS: ReadonlySet<string> = new Set([
   'accept',
   'authorization',
@@ -41,12 +41,12 @@ const OWN_HEADERS: ReadonlySet<string> = new Set([
 export interface InputContext {
   readonly documents: Documents
   readonly definitions: SchemaDefinitions
-  /** `placeKey` of every parameter in the document that contains a credential. */
+  /** The `placeKey` of every parameter in the document that contains a credential. */
   readonly credentialPlaces: ReadonlySet<string>
   readonly idempotencyHeader: string
 }
 
-/** Composes one object schema from the parameters and the body, and states where each of them is sent. */
+/** Composes one object schema from the parameters and the body, and records where each of them is sent. */
 export function composeInput(operation: Operation, context: InputContext) {
   const { definitions } = context
   const uses = new Set<string>()
@@ -83,7 +83,7 @@ export function composeInput(operation: Operation, context: InputContext) {
   }
 }
 
-/** Whether a model fills in the parameter; credentials and headers that we set are left out. */
+/** True if a model fills in the parameter: it contains no credential and is not a header that this server sets. */
 function isOffered(parameter: Parameter, operation: Operation, context: InputContext): boolean {
   const name = parameter.in === 'header' ? parameter.name.toLowerCase() : parameter.name
   if (parameter.in === 'path') return operation.path.includes(`{${name}}`)
@@ -97,7 +97,7 @@ function isIdempotencyKey({ in: place, name }: Parameter, { method }: Operation,
   return HEADER_NAME.test(name) && name.toLowerCase() === header.toLowerCase()
 }
 
-/** The form of the idempotency key, if the document declares one. */
+/** The header and format of the idempotency key, if the document declares one. */
 function findIdempotency(
   operation: Operation,
   { documents, idempotencyHeader }: InputContext,
@@ -131,7 +131,7 @@ function undeclared({ path, parameters }: Operation): readonly Parameter[] {
     }))
 }
 
-/** Models accept letters, digits, `_`, `.` and `-` in names; equal names get `in` as a prefix. */
+/** The name in the input. Models accept letters, digits, `_`, `.` and `-`; names that are then equal get `in` as a prefix. */
 function propertyFor(parameter: Parameter, all: readonly Parameter[]): string {
   const plain = plainName(parameter.name)
   const others = all.filter((other) => other !== parameter && plainName(other.name) === plain)
@@ -148,12 +148,12 @@ function plainName(name: string): string {
   return plain.length <= 64 ? plain : `${plain.slice(0, 55)}_${shortHash(name)}`
 }
 
-/** A body has no meaning for these methods (RFC 9110 §9.3.1), and `fetch` sends none. */
+/** A body has no defined meaning for these methods (RFC 9110 §9.3.1), and `fetch` sends none. */
 export function isBodyless(method: Operation['method']): boolean {
   return method === 'get' || method === 'head'
 }
 
-/** A file inside a form, with its name. */
+/** The input schema of a file inside a form. */
 const FILE: JsonObject = {
   type: 'object',
   description: 'A file.',
@@ -185,7 +185,7 @@ function composeBody({ method, body }: Operation, property: string, context: Bod
   return { schema: { ...schema, description }, required: body.required, bound }
 }
 
-/** A binary body that the document describes as an object or a list is JSON, as in Docker's document. */
+/** The media type of the body. A binary body described as an object or a list is sent as JSON, as Docker's document needs. */
 function bodyMediaType({ mediaType, schema }: RequestBody, { definitions }: BodyContext): string {
   if (essenceOf(mediaType) !== 'application/octet-stream') return concrete(mediaType)
   const { type, properties } = definitions.followed(definitions.lower(schema, new Set()))
@@ -206,7 +206,7 @@ const SCHEMAS = {
   multipart: formSchema,
 } as const satisfies Record<BodyForm, (body: RequestBody, fields: Fields, context: BodyContext) => JsonObject>
 
-/** The declared schema, with files as objects. */
+/** The declared schema of a form, with files as objects. */
 function formSchema(
   { schema, mediaType }: RequestBody,
   fields: Fields,
@@ -244,7 +244,7 @@ function fileSchema(field: DocumentNode, documents: Documents): JsonObject {
   }
 }
 
-/** The members of a form, including those of `allOf`. */
+/** The fields of a form, including those declared in `allOf`. */
 function fieldsOf({ schema }: RequestBody, documents: Documents): Fields {
   const fields = documents.allParts(schema).flatMap((part) => entriesIn(part, 'properties'))
   return new Map(
@@ -252,7 +252,7 @@ function fieldsOf({ schema }: RequestBody, documents: Documents): Fields {
   )
 }
 
-/** A file is `format: binary` in 3.0, `type: file` in 2.0, and a media type that is neither text nor JSON in 3.1. */
+/** A file has `format: binary` in 3.0, `type: file` in 2.0, and a media type that is neither text nor JSON in 3.1. */
 function isFile(field: DocumentNode, documents: Documents): boolean {
   const target = documents.resolve(field)
   if (target === undefined || !isJsonObject(target.value)) return false
@@ -264,7 +264,7 @@ function isFile(field: DocumentNode, documents: Documents): boolean {
   return items !== undefined && isFile(items, documents)
 }
 
-/** The fields that differ from the default. */
+/** The fields whose encoding differs from the default, and files. */
 function bindFields(body: RequestBody, fields: Fields, documents: Documents): Record<string, BoundField> {
   const bound: Record<string, BoundField> = {}
   for (const name of new Set([...fields.keys(), ...body.fields.keys()])) {

@@ -16,7 +16,7 @@ import { type DocumentReading, type ReadingCallbacks, type ReadingRequest, readD
  * Invariant: reading a document never blocks the serving thread for long.
  */
 
-/** Lengths that take a few milliseconds to read; longer texts are read in another thread. */
+/** Documents up to these lengths take a few milliseconds to read; longer ones are read in another thread. */
 const MAX_LENGTH_HERE = { json: 100_000, yaml: 10_000 } as const
 
 interface DiscoverRequest {
@@ -26,7 +26,7 @@ interface DiscoverRequest {
   readonly signal: AbortSignal
 }
 
-/** A reading and the digest of its text, so that an unchanged text is not read again. */
+/** The result of reading a document, and the digest of its text, so that an unchanged document is not read again. */
 export interface Discovered {
   /** `undefined` if the document refers to other documents, because they may change while its own text does not. */
   readonly digest: string | undefined
@@ -77,7 +77,7 @@ function read(
 
 const DIGEST_CHUNK_BYTES = 1_048_576
 
-/** Hashes in chunks and yields between them, because a document may have 64 MiB. */
+/** Hashes in chunks and yields between them, because a document may be as large as 64 MiB. */
 async function digestOf(bytes: Buffer): Promise<string> {
   const digest = createHash('sha256')
   for (let from = 0; from < bytes.length; from += DIGEST_CHUNK_BYTES) {
@@ -90,7 +90,7 @@ async function digestOf(bytes: Buffer): Promise<string> {
 const IS_SOURCE = import.meta.url.endsWith('.ts')
 const WORKER_FILE = IS_SOURCE ? './reading-worker.ts' : './reading-worker.js'
 const WORKER_MEGABYTES = 1_024
-/** A larger young generation lets the memory of a large document grow before it is collected. */
+/** With a larger young generation, a large document would take more memory before garbage is collected. */
 const WORKER_YOUNG_MEGABYTES = 6
 
 export interface WorkerData extends Omit<ReadingRequest, 'takeText'> {
@@ -99,7 +99,7 @@ export interface WorkerData extends Omit<ReadingRequest, 'takeText'> {
 
 export type FromWorker =
   | { readonly type: 'read'; readonly id: number; readonly url: string }
-  /** Answered when the tools are stored, so that not all tools arrive in one turn. */
+  /** Answered when the tools have been taken over, so that not all tools arrive in one turn of the event loop. */
   | { readonly type: 'tools'; readonly id: number; readonly tools: readonly OfferedTool[] }
   | { readonly type: 'done'; readonly reading: DocumentReading }
   | { readonly type: 'failed'; readonly message: string; readonly developerMessage: string | undefined }
@@ -119,13 +119,13 @@ async function readInWorker(
   signal.throwIfAborted()
   const worker = new Worker(new URL(WORKER_FILE, import.meta.url), {
     workerData: data,
-    // The bytes are transferred instead of copied, if nothing else uses their memory.
+    // The bytes are transferred instead of copied if nothing else uses their memory.
     transferList: ownMemoryOf(data.bytes),
     resourceLimits: {
       maxOldGenerationSizeMb: WORKER_MEGABYTES,
       maxYoungGenerationSizeMb: WORKER_YOUNG_MEGABYTES,
     },
-    // If the server runs from source, package imports are resolved with this condition.
+    // When the server runs from its TypeScript source, package imports are resolved with this condition.
     ...(IS_SOURCE && { execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'] }),
   })
   const { promise, resolve, reject } = Promise.withResolvers<DocumentReading>()

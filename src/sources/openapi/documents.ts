@@ -1,8 +1,8 @@
 import { isJsonObject, type JsonObject, type JsonValue, pointerSteps } from '#kernel/base/json'
 
 /**
- * The parsed document of a source and all documents that it refers to, and functions to read their nodes. Invariant: all
- * documents have been read before; nothing here fetches or opens a file.
+ * The parsed document of a source and all documents that it refers to, and functions to read their nodes. The other modules
+ * that read a document use it. Invariant: all documents were loaded before; nothing here fetches or opens a file.
  */
 
 /** A longer chain of references is treated as circular. */
@@ -11,7 +11,7 @@ const MAX_CHAIN_LENGTH = 50
 const MAX_DEPTH = 10
 
 export interface Target extends DocumentNode {
-  /** Id that does not depend on how a reference is spelled. */
+  /** An id that does not depend on the spelling of the reference. */
   readonly id: string
 }
 
@@ -24,7 +24,7 @@ export class Documents {
     this.root = { value: values.get(rootUrl) ?? {}, document: rootUrl }
   }
 
-  /** The target of a reference in `document`; `undefined` if there is none. */
+  /** The target of a reference that stands in `document`; `undefined` if there is none. */
   find(reference: string, document: string): Target | undefined {
     const hash = reference.indexOf('#')
     const [address, fragment] =
@@ -37,7 +37,7 @@ export class Documents {
     return value === undefined ? undefined : { value, document: url, id: `${url}#${pointer}` }
   }
 
-  /** Follows the reference if the node is a reference. */
+  /** The node, or the end of the chain of references if the node is a reference. */
   resolve(located: DocumentNode | undefined): DocumentNode | undefined {
     let here = located
     for (let step = 0; step < MAX_CHAIN_LENGTH; step += 1) {
@@ -49,7 +49,7 @@ export class Documents {
     return undefined
   }
 
-  /** A schema and all schemas that its `allOf` refers to, each once. */
+  /** A schema and all schemas in its `allOf`, each once. */
   allParts(
     schema: DocumentNode | undefined,
     seen = new Set<JsonValue>(),
@@ -80,7 +80,7 @@ function follow(whole: JsonValue, pointer: string): JsonValue | undefined {
   return node
 }
 
-/** A part of a document, and the document that its relative references start from. */
+/** A part of a document, and the URL of the document, to which its relative references refer. */
 export interface DocumentNode {
   readonly value: JsonValue
   readonly document: string

@@ -10,8 +10,8 @@ import type { OpenapiOptions } from './options.ts'
 import { isWantedMethod } from './reading.ts'
 
 /**
- * A source for a service with an OpenAPI document: every operation is a tool. Invariant: calls need only the service, not
- * its document.
+ * The source type `openapi`: each wanted operation of an OpenAPI document becomes a tool. Invariant: calls need only the service,
+ * not its document.
  */
 
 export function createOpenapiSource(key: string, options: OpenapiOptions, services: SourceServices) {

@@ -11,7 +11,7 @@ import { buildRequest, type RequestParts } from './request.ts'
 import { encodeStrictly, type Pair } from './serialize.ts'
 
 /**
- * One call of an operation: the request, its credentials, and the answer. The OpenAPI source runs its calls here.
+ * Calls an operation: sends the request with its credentials and reads the response. The OpenAPI source runs its calls here.
  * Invariant: a request is sent at most once (OWP-93, rule 33).
  */
 
@@ -44,7 +44,7 @@ export async function invoke(
   throw await refusedError(response, answer)
 }
 
-/** The URL, which must stay below the accepted base URL (rule 32). */
+/** The URL of the request. Throws if it is not below the accepted base URL (rule 32). */
 function addressOf({ url: text, query }: RequestParts, { baseUrl }: Binding): URL {
   const search = query.map((pair) => pair.join('=')).join('&')
   const url = URL.parse(search === '' ? text : `${text}${text.includes('?') ? '&' : '?'}${search}`)
@@ -52,7 +52,7 @@ function addressOf({ url: text, query }: RequestParts, { baseUrl }: Binding): UR
   const folder = base.pathname.endsWith('/') ? base.pathname : `${base.pathname}/`
   const isBelow = url?.origin === base.origin && `${url.pathname}/`.startsWith(folder) && url.hash === ''
   if (isBelow) return url
-  throw new ToolError('These parameters would lead to an address outside the accepted one.')
+  throw new ToolError('These parameters would lead to an address outside the accepted base URL.')
 }
 
 function initOf(
@@ -70,8 +70,10 @@ async function send(url: URL, init: RequestInit, services: SourceServices): Prom
     return await services.fetch(url, init)
   } catch (error) {
     if (isToolError(error) || init.signal?.aborted === true) throw error
-    // The service may have processed the request, so no retry is offered (rule 9).
-    throw fault('upstream_failed', 'The service behind the tool returned no usable answer.', { cause: error })
+    // The service may have processed the request, so the error does not allow a retry (rule 9).
+    throw fault('upstream_failed', 'The service behind the tool did not return a usable response.', {
+      cause: error,
+    })
   }
 }
 
@@ -90,11 +92,11 @@ interface AnswerContext extends InvokeOptions {
   readonly binding: Binding
   /** Method and path, for example `GET /pets/{petId}`. */
   readonly operation: string
-  /** Removes the credentials that were sent, because a `Link` header repeats the query. */
+  /** Removes the credentials that were sent, because a `Link` header may repeat the query. */
   redact(text: string): string
 }
 
-/** The error for an answer that is not a success: the status, advice, and the service's text. */
+/** The error for an unsuccessful response: the status, advice, and the service's text. */
 async function refusedError(response: Response, context: AnswerContext): Promise<ToolError> {
   const { status } = response
   const excerpt = await readExcerpt(response, context)
@@ -168,7 +170,7 @@ const FORMS = {
   basic: (text) => `Basic ${Buffer.from(text, 'utf8').toString('base64')}`,
 } as const satisfies Record<BoundCredential['form'], (text: string) => string>
 
-/** Adds the credentials to a request; returns their texts, so that they can be removed from the answer. */
+/** Adds the credentials to a request. Returns their texts, so that they can be redacted in the response. */
 function applyCredentials(
   credentials: readonly BoundCredential[],
   { query, headers, cookies }: RequestParts,
@@ -187,7 +189,7 @@ function applyCredentials(
   })
 }
 
-/** RFC 6265 §4.1.1 has no encoding, so a value is encoded only if a cookie cannot contain it. */
+/** RFC 6265 §4.1.1 defines no encoding, so a value is encoded only if a cookie cannot contain it. */
 function cookieValue(text: string): string {
   return /^[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(text) ? text : encodeStrictly(text)
 }
@@ -222,14 +224,14 @@ async function readAnswer(response: Response, context: AnswerContext): Promise<J
   return { body, headers: Object.fromEntries(shown), ...(next === undefined ? {} : { next }) }
 }
 
-/** The message must say that the service processed the request (rule 9). */
+/** The error for a response that is too large. It must say that the service processed the request (rule 9). */
 function tooLarge({ operation, binding }: AnswerContext, problem: string, setting = ''): ToolError {
   const advice = isReading(binding.method) ? 'Ask for less.' : 'Do not repeat it to get the answer.'
   const message = `${operation} succeeded, but its answer ${problem}, so it is not shown. ${advice}${setting}`
   return fault('result_too_large', message)
 }
 
-/** The answer's media type decides how it is read, unless the document promises only JSON or never JSON. */
+/** The media type of the response decides how its body is read, unless the document declares only JSON or no JSON. */
 function parseAnswer(bytes: Buffer, mediaType: string, context: AnswerContext): JsonValue {
   const { binding, operation } = context
   const { json, raw } = binding.response
@@ -252,7 +254,7 @@ function parseAnswer(bytes: Buffer, mediaType: string, context: AnswerContext): 
   }
 }
 
-/** Content that is not JSON, as text or base64. */
+/** The result for content that is not JSON: text, or base64. */
 function rawValue(bytes: Buffer, mediaType: string): JsonObject {
   const assumed = isUtf8(bytes) ? 'text/plain' : 'application/octet-stream'
   const type = mediaType === '' ? assumed : mediaType
@@ -263,14 +265,14 @@ function rawValue(bytes: Buffer, mediaType: string): JsonObject {
 
 const NOT_SHOWN: ReadonlySet<string> = new Set(['set-cookie', 'www-authenticate', 'authorization'])
 
-/** The headers of an answer to `HEAD`, without those that contain credentials. */
+/** The headers of a response to `HEAD`, except those that contain credentials. */
 function shownHeaders({ headers }: Response, { redact }: AnswerContext): JsonObject {
   return Object.fromEntries(
     [...headers].filter(([name]) => !NOT_SHOWN.has(name)).map(([name, value]) => [name, redact(value)]),
   )
 }
 
-/** Decodes with the answer's charset, or with UTF-8 if it names none or an unknown charset. */
+/** Decodes with the charset of the media type, or with UTF-8 if the charset is missing or unknown. */
 function decode(bytes: Buffer, mediaType: string): string {
   const [, charset = 'utf-8'] = /;\s*charset\s*=\s*"?([^\s";]+)/i.exec(mediaType) ?? []
   try {
@@ -282,7 +284,7 @@ function decode(bytes: Buffer, mediaType: string): string {
 
 /**
  * The parameters of a `Link` with relation `next`, as members of the input. Only declared query parameters are used, because the
- * next page is another call through the same accepted binding, never an address that an answer names.
+ * next page is another call with the same accepted binding, never a request to the address in the response.
  */
 function nextPage(link: string | null, { parameters, baseUrl }: Binding): JsonObject | undefined {
   const target = link === null ? undefined : nextTarget(link)

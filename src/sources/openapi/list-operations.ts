@@ -31,7 +31,7 @@ import {
 } from './read-operation.ts'
 
 /**
- * Finds and names the operations of a document, in all versions of OpenAPI, and reads Swagger 2.0 operations. `reading.ts`
+ * Finds and names the operations of a document of any supported version, and reads Swagger 2.0 operations. `reading.ts`
  * uses it. Invariant: the name of an operation with a unique `operationId` does not depend on other operations.
  */
 
@@ -57,7 +57,7 @@ export function nameOperations<Entry extends OperationNames>(
   return named
 }
 
-/** The `operationId`, if it is readable in a list. */
+/** The `operationId` if it is short enough for a list and has no control characters. */
 function usableId({ operationId }: OperationNames): string | undefined {
   const isUsable =
     operationId !== undefined && operationId.length <= MAX_LENGTH && !hasControlCharacter(operationId)
@@ -76,7 +76,7 @@ function nameFromPath({ method, written }: OperationNames): string {
 /** `fetch` refuses `trace`, and the guarded fetch does not support `query`. */
 const UNSERVED: ReadonlySet<string> = new Set(['trace', 'query'])
 
-/** The version of OpenAPI; throws for an unsupported version. */
+/** The version of OpenAPI that the document uses; throws if it is not supported. */
 export function dialectOf({ root }: Documents): Dialect {
   const { swagger, openapi } = isJsonObject(root.value) ? root.value : {}
   const version = String(swagger ?? openapi ?? '')
@@ -149,7 +149,7 @@ function readSwaggerOperation(documents: Documents, node: OperationNode): Operat
   }
 }
 
-/** Lists in paths and headers are separated by commas unless the document names another separator. */
+/** The encoding of a 2.0 parameter. Lists in paths and headers are separated by commas unless the document sets another separator. */
 function parameterEncoding(parameter: JsonObject, where: ParameterIn): Encoding {
   const encoding = collectionEncoding(parameter)
   const isSimple = encoding.style === 'form' && (where === 'path' || where === 'header')
@@ -160,7 +160,7 @@ function collectionEncoding({ collectionFormat }: JsonObject): Encoding {
   return { ...(COLLECTIONS.get(collectionFormat) ?? { style: 'form', explode: false }), allowReserved: false }
 }
 
-/** The schema of a 2.0 parameter, which is the parameter itself without these members. */
+/** The schema of a 2.0 parameter: all members of the parameter except those that are not part of a schema. */
 function schemaOf({
   name,
   in: _in,

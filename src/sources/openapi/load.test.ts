@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { parseText } from './load.ts'
 
-it('YAML is converted to values of JSON', async () => {
+it('YAML is converted to JSON values', async () => {
   const text = 'a: &a { b: 1 }\nc: { <<: *a, 200: 2026-01-01 }\nd: [yes, null, ~, 0x10]\n'
   expect(await parseText(text, 'It')).toEqual({
     a: { b: 1 },
@@ -11,7 +11,7 @@ it('YAML is converted to values of JSON', async () => {
 })
 
 it.each(['a: [', 'a: *unknown', 'a: &a [*a]', 'a: &a { b: *a }', 'b: "', '\ta: b'])(
-  'a text that is neither JSON nor YAML is refused: %j',
+  'text that is neither JSON nor YAML is refused: %j',
   async (text) => {
     await expect(parseText(text, 'It')).rejects.toThrow(
       expect.objectContaining({ code: 'upstream_failed', message: 'It is neither JSON nor YAML.' }),

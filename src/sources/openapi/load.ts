@@ -28,7 +28,7 @@ export interface ResourceReader {
   readonly signal: AbortSignal
 }
 
-/** Reads the document itself, from its address or, without an address, from a file. */
+/** Reads the source's own document, from its address or, if it has none, from a file. */
 export async function readRoot(
   url: string | undefined,
   file: string,
@@ -49,7 +49,7 @@ export async function readReferred(url: string, root: string, reader: ResourceRe
   const folder = dirname(fileURLToPath(root))
   const path = await realpath(fileURLToPath(url)).catch(() => undefined)
   if (path === undefined) throw new Unreadable(`${url} does not exist.`)
-  // The paths are compared after links are resolved, so that no link leads out of the folder.
+  // The paths are compared after symbolic links are resolved, so that no link leads out of the folder.
   if (!path.startsWith(folder === sep ? sep : folder + sep))
     throw new Unreadable(`${url} is outside the folder of the document.`)
   return { ...(await readLocal(path)), url }
@@ -81,7 +81,7 @@ async function fetchText(url: string, credentialOrigin: string, reader: Resource
   }
   const { bytes, isWhole } = await readStart(response.body, MAX_BYTES)
   if (!isWhole) throw new Unreadable(`${addressWithoutValues(url)} has more than ${MAX_BYTES} bytes.`)
-  // After a redirect, relative references start from the new address.
+  // After a redirect, relative references refer to the new address.
   return { url: response.url === '' ? address.href : response.url, bytes }
 }
 
@@ -103,8 +103,8 @@ const MAX_DOCUMENTS = 200
 const MAX_CHARACTERS = 64 * 1_048_576
 
 /**
- * Maximum number of values in all parsed JSON. A thread that runs out of memory inside `JSON.parse` ends the process, whatever its
- * limits are, and a text of 64 MiB can contain 20 million objects.
+ * Maximum number of values in all parsed documents. A worker thread that runs out of memory inside `JSON.parse` ends the whole
+ * process despite its resource limits, and a text of 64 MiB can contain 20 million objects.
  */
 const MAX_VALUES = 8_000_000
 
@@ -117,7 +117,7 @@ const OUTSIDE_REFERENCE = /\$ref["']?\s*:\s*["']?[^#"'\s]/
 
 export interface RootText {
   readonly url: string
-  /** Returns the text once, so that its memory can be released. */
+  /** Returns the text, and may be called only once, so that the text's memory can be released. */
   takeText(): string
 }
 
@@ -145,7 +145,7 @@ async function parseRoot(root: RootText, budget: ValueBudget) {
   }
 }
 
-/** Adds to `values` all documents that its members refer to, directly or indirectly. */
+/** Adds to `values` all documents that the documents in it refer to, directly or indirectly. */
 async function readReferences(
   rootUrl: string,
   values: Map<string, JsonValue>,
@@ -155,14 +155,14 @@ async function readReferences(
   let characters = 0
   let failure: unknown
   await follow(rootUrl)
-  // If one document fails, the whole reading fails, and the last good definitions stay.
+  // If the server of one document fails, the whole reading fails, and the accepted definitions stay.
   if (failure !== undefined) {
     throw isToolError(failure)
       ? failure
       : fault('upstream_failed', 'A document that this one refers to cannot be read.', { cause: failure })
   }
 
-  /** Never throws, so that all requests have ended when the first failure is thrown. */
+  /** Never throws, so that all requests have ended before the first failure is thrown. */
   async function follow(document: string): Promise<void> {
     try {
       const unread = referencedDocuments(values.get(document), document).filter((url) => !started.has(url))
@@ -208,12 +208,12 @@ function referencedDocuments(value: JsonValue | undefined, document: string): re
   return [...found]
 }
 
-/** The error for a document that cannot be read, for example a file outside its folder. It is permanent, unlike a network failure. */
+/** The error for a document that cannot be read permanently, for example a file outside the allowed folder, unlike a network failure. */
 export class Unreadable extends Error {
   override readonly name = 'Unreadable'
 }
 
-/** Parses JSON or YAML, distinguished by the first characters, because file names and media types are often wrong. */
+/** Parses JSON or YAML. The first characters decide which, because file names and media types are often wrong. */
 export async function parseText(
   text: string,
   location: string,
@@ -259,12 +259,12 @@ function parseCounted(text: string, budget: ValueBudget): JsonValue {
   return JSON.parse(text)
 }
 
-/** YAML aliases can multiply a document; a description needs few. */
+/** YAML aliases can multiply the size of a document; an OpenAPI document needs few. */
 const MAX_ALIASES = 1_000
 
 /** Converts YAML to JSON text, so that recursive aliases throw here and not in later code. */
 async function yamlToJson(text: string): Promise<string> {
-  // The package is loaded for YAML only, because loading its seventy files would block the server.
+  // The package is loaded only when needed, because loading its seventy files blocks the thread.
   const { parse } = await import('yaml')
   const value: unknown = parse(text, { merge: true, maxAliasCount: MAX_ALIASES, logLevel: 'error' })
   refuseExpansion(value)

@@ -6,14 +6,14 @@ import { essenceOf, isJson } from './operation.ts'
 import { plainText } from './serialize.ts'
 
 /**
- * Writes multipart bodies (RFC 7578, RFC 2046) for `request.ts`. `FormData` is not used, because it makes a file from every
- * part that has a content type. Invariant: only files have a `filename`.
+ * Writes multipart bodies (RFC 7578, RFC 2046) for `request.ts`. `FormData` is not used, because it gives every part that has a
+ * content type a `filename`. Invariant: only files have a `filename`.
  */
 
 interface Part {
   readonly name: string
   readonly filename?: string
-  /** `undefined` = a plain field of a form. */
+  /** `undefined` for a plain field of a form. */
   readonly contentType: string | undefined
   readonly bytes: Uint8Array
 }
@@ -47,7 +47,7 @@ function isFile({ filename }: Part): boolean {
   return filename !== undefined
 }
 
-/** Each item of a list is a part with the same name, unless the document declares the list as one JSON part. */
+/** The parts of a field: each item of a list is a part with the same name, unless the document declares the list as one JSON part. */
 function partsOf(name: string, value: JsonValue, field: BoundField | undefined): readonly Part[] {
   const isWholeJson = field?.encoding.mediaType !== undefined && isJson(field.encoding.mediaType)
   const items = Array.isArray(value) && !isWholeJson ? value : [value]
@@ -75,7 +75,7 @@ function filePart(name: string, value: JsonValue, field: BoundField): Part {
   }
 }
 
-/** `undefined` for a wildcard such as `image/*`, which cannot be sent. */
+/** The media type; `undefined` for a wildcard such as `image/*`, which cannot be sent. */
 function definite(mediaType: string | undefined): string | undefined {
   return mediaType?.includes('*') === true ? undefined : mediaType
 }
@@ -97,7 +97,7 @@ function quoted(text: string): string {
     .replaceAll('"', '%22')
 }
 
-/** Reads base64 strictly, because a lenient reader would send other bytes. */
+/** Decodes base64 strictly, because a lenient decoder would skip characters and send different bytes. */
 export function readBase64(value: JsonValue | undefined, name: string): Uint8Array<ArrayBuffer> {
   const text = typeof value === 'string' ? value.replaceAll(/\s/g, '') : undefined
   const isBase64 =

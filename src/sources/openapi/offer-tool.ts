@@ -27,7 +27,7 @@ export class Warnings {
     this.#texts.add(text)
   }
 
-  /** Tools with the same warning share a line. */
+  /** Adds a warning about one tool; tools with the same warning share a line. */
   addFor(nativeName: string, text: string): void {
     const names = this.#ofTools.get(text)
     if (names === undefined) this.#ofTools.set(text, [nativeName])
@@ -135,7 +135,7 @@ function descriptionOf({ method, path, summary, description, deprecated }: Opera
     : `${text.slice(0, MAX_DESCRIPTION_LENGTH - 1).toWellFormed()}…`
 }
 
-/** Converts the binding to JSON, which drops members that are `undefined`. */
+/** The binding as JSON, without the members that are `undefined`. */
 function toJson(binding: Binding): JsonObject {
   const json: JsonValue = JSON.parse(JSON.stringify(binding))
   return isJsonObject(json) ? json : {}
@@ -145,7 +145,7 @@ type ServerChoice =
   | { readonly ok: true; readonly baseUrl: string }
   | { readonly ok: false; readonly problem: string }
 
-/** The base URL of an operation: the operator's, or else the document's first server. */
+/** The base URL of an operation: the operator's `baseUrl`, or the first server that the document declares for the operation. */
 function chooseServer(
   servers: readonly DocumentNode[],
   documents: Documents,
@@ -157,7 +157,7 @@ function chooseServer(
   if (typeof template !== 'string') return { ok: false, problem: 'its server has no url' }
   const filled = fill(template, server, variables)
   if (!filled.ok) return filled
-  // Relative addresses start at the document's URL, which a file does not have; a host without a scheme gets https.
+  // A relative server URL refers to the document's URL. For a document in a file, only a host without a scheme works, with https.
   const isFile = server.document.startsWith('file:')
   const lacksScheme = isFile && filled.baseUrl.startsWith('//')
   const url = URL.parse(lacksScheme ? `https:${filled.baseUrl}` : filled.baseUrl, server.document)
@@ -200,7 +200,7 @@ function fill(
   return problem === undefined ? { ok: true, baseUrl } : { ok: false, problem }
 }
 
-/** The HTTP method decides the policy, not text from the document (OWP-33, RFC 9110 §9.2). */
+/** The default policy of each HTTP method (OWP-33, RFC 9110 §9.2). */
 const POLICIES = {
   get: { safetyTier: 'read', replay: 'idempotent' },
   head: { safetyTier: 'read', replay: 'idempotent' },
@@ -217,25 +217,25 @@ export function operationPolicy(
   { method, idempotency }: Pick<Binding, 'method' | 'idempotency'>,
   options: Pick<CommonOptions, 'policy' | 'tools'>,
 ): PolicyDefinition {
-  // With our idempotency key the service itself does not act twice (OWP-93).
+  // With this server's idempotency key, the service itself does not act twice (OWP-93).
   const replay = idempotency === undefined ? {} : ({ replay: 'idempotent' } as const)
   return policyOf(nativeName, options, { ...POLICIES[method], ...replay, egress: 'safe-fetch' })
 }
 
-/** Headers that callers need: the next page, the total number, the address of a new resource. */
+/** Response headers that callers need: the next page, the total number, the address of a new resource. */
 const SHOWN_HEADERS =
   /^(link|location|content-range|x-(next|prev|previous|total|page|per-page|cursor|continuation)(-[a-z-]+)?)$/
 
 const RAW: JsonObject = {
   type: 'object',
-  description: 'An answer that is not JSON: text, or base64 if it is binary.',
+  description: 'A response that is not JSON: text, or base64 if it is binary.',
   properties: { mediaType: { type: 'string' }, text: { type: 'string' }, base64: { type: 'string' } },
   required: ['mediaType'],
 }
 
 const HEADERS: JsonObject = {
   type: 'object',
-  description: 'Headers of the answer.',
+  description: 'Headers of the response.',
   additionalProperties: { type: 'string' },
 }
 
@@ -271,7 +271,7 @@ function composeOutput(
   if (output === 'any' || responses.length === 0) return { schema: {}, accept, response }
   const body = bodySchema(shapes)
   if (headers.length === 0 && body === undefined) return { schema: null, accept, response }
-  // With headers, even an answer that is declared empty is returned.
+  // If headers are returned, the result is an object even if the body is declared empty.
   const properties = { body: body ?? {}, headers: HEADERS, next: NEXT }
   const wrapped = { type: 'object', properties, required: ['body', 'headers'] }
   const schema = headers.length === 0 ? (body ?? {}) : wrapped
@@ -294,7 +294,7 @@ function shapesOf(
       const isOpen = mediaType.trim() === '*/*'
       if (!isJson(mediaType) && !isOpen) return [{ form: 'raw', schema: RAW }]
       const schema = definitions.lower(declared, uses)
-      // A declared wildcard media type means JSON, unless the value is a string or not described.
+      // A wildcard media type means JSON, or also raw text if the schema is a string or missing.
       const { type } = definitions.followed(schema)
       const mayBeText = isOpen && (type === undefined || type === 'string')
       return [{ form: 'json', schema }, ...(mayBeText ? [{ form: 'raw', schema: RAW } as const] : [])]
@@ -303,8 +303,8 @@ function shapesOf(
 }
 
 /**
- * `undefined` if no success response has a body. If no success response describes its content, any value is accepted. If one does,
- * the others are assumed to have that content or none.
+ * The schema of the body; `undefined` if no success response has one. If no success response describes its content, any value is
+ * accepted. If one does, the others are assumed to have the same content or none.
  */
 function bodySchema(shapes: readonly Shape[]): JsonObject | undefined {
   const forms = new Set(shapes.map(({ form }) => form))

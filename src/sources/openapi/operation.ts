@@ -2,8 +2,8 @@ import type { DocumentNode } from './documents.ts'
 import type { METHODS } from './options.ts'
 
 /**
- * The model of an operation, into which all versions of OpenAPI are read, and the media types of bodies. Every module
- * that reads, offers or calls an operation uses it. Invariant: the model does not contain the version of its document.
+ * The model of an operation, the same for all versions of OpenAPI, and functions for media types. Every module that reads,
+ * offers or calls an operation uses it. Invariant: the model does not depend on the version of its document.
  */
 
 /** The forms of a body; earlier forms are preferred. */
@@ -35,7 +35,7 @@ export function formOf(mediaType: string): BodyForm {
   return isTextual(essence) ? 'text' : 'binary'
 }
 
-/** The content in the preferred form; the first of several in the same form. */
+/** The content in the most preferred form; the first one if several have that form. */
 export function preferred<Content extends { readonly mediaType: string }>(
   contents: readonly Content[],
 ): Content | undefined {
@@ -43,14 +43,14 @@ export function preferred<Content extends { readonly mediaType: string }>(
   return BODY_FORMS.flatMap((form) => byForm.get(form) ?? [])[0]
 }
 
-/** The media type to send for a wildcard. */
+/** The media type to send: JSON in place of a wildcard. */
 export function concrete(mediaType: string): string {
   return mediaType.includes('*') ? 'application/json' : mediaType
 }
 
 export type Method = (typeof METHODS)[number]
 
-/** True for methods without effects (RFC 9110 §9.2.1). */
+/** True for safe methods (RFC 9110 §9.2.1). */
 export function isReading(method: Method): boolean {
   return method === 'get' || method === 'head' || method === 'options'
 }
@@ -75,7 +75,7 @@ export interface Encoding {
   readonly style: Style
   readonly explode: boolean
   readonly allowReserved: boolean
-  /** Media type of the value, instead of a style. */
+  /** The media type in which the value is written; if set, `style` is not used. */
   readonly mediaType?: string
 }
 
@@ -100,7 +100,7 @@ export interface RequestBody {
 export interface SuccessResponse {
   /** True for 204 and 205, which have no content. */
   readonly isEmpty: boolean
-  /** Empty = not described, unless `isEmpty`. */
+  /** An empty list means that the content is not described, unless `isEmpty`. */
   readonly content: readonly { readonly mediaType: string; readonly schema: DocumentNode | undefined }[]
   readonly headers: readonly string[]
 }
@@ -122,7 +122,7 @@ export interface Operation {
   readonly parameters: readonly Parameter[]
   readonly body: RequestBody | undefined
   readonly responses: readonly SuccessResponse[]
-  /** `undefined` = not declared; an empty list or an empty alternative = none needed. */
+  /** `undefined` if not declared; an empty list or an empty alternative means that no credential is needed. */
   readonly security: readonly SecurityAlternative[] | undefined
   /** The nearest declared servers: the operation's, its path's or the document's. */
   readonly servers: readonly DocumentNode[]

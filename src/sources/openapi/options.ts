@@ -7,7 +7,7 @@ import { COMMON_OPTIONS } from '#sources/common/options'
  * comments on options, so these are written for operators. Invariant: exactly one of `url` and `file` is set.
  */
 
-/** A token as in RFC 9110 §5.6.2. */
+/** Matches a `token` of RFC 9110 §5.6.2. */
 export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 export const METHODS = ['get', 'head', 'options', 'put', 'post', 'patch', 'delete'] as const
 const MIB = 1_048_576
@@ -17,7 +17,7 @@ const ADDRESS = z.string().refine(isAddress, {
     'expected an http or https URL without user name or fragment, for example "https://api.example.com/openapi.json".',
 })
 
-/** OpenAPI's own Security Scheme Object, for a document that declares none or the wrong scheme. */
+/** A Security Scheme Object as in OpenAPI, for a document that declares no scheme or the wrong one. */
 const SCHEME = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('http'), scheme: z.enum(['basic', 'bearer']) }),
   z.strictObject({
@@ -54,7 +54,7 @@ export const OPENAPI_OPTIONS = z
     headers: z
       .record(
         z.string().regex(HEADER_NAME, { error: 'expected the name of a header, for example "X-Api-Key".' }),
-        // The value is checked here, because later errors would repeat it.
+        // The value is checked here, because a later error would contain it.
         z
           .string()
           .regex(/^[\x20-\x7e]+$/, { error: 'expected printable ASCII: the value of a header.' })

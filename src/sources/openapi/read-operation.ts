@@ -67,7 +67,7 @@ export function commonParts(
   }
 }
 
-/** `readSchema` reads the parts that differ between versions. */
+/** Reads parameters; `readSchema` reads the members that differ between versions. */
 export function readParameters(
   declared: readonly LocatedObject[],
   readSchema: (parameter: LocatedObject, where: ParameterIn) => Pick<Parameter, 'schema' | 'encoding'>,
@@ -100,7 +100,7 @@ function readRequestBody(documents: Documents, written: DocumentNode | undefined
   }
 }
 
-/** Returns only declared members, because a field without a style follows its media type. */
+/** The encoding of a form field. Contains only declared members, because a field without a style follows its media type. */
 function fieldEncoding(value: DocumentNode['value']): Partial<Encoding> {
   if (!isJsonObject(value)) return {}
   const { contentType, style, explode, allowReserved } = value
@@ -148,7 +148,7 @@ const DEFAULT_STYLE = {
   cookie: 'form',
 } as const satisfies Record<ParameterIn, Style>
 
-/** The parameters of the path and of the operation, which overrides those with the same name and place. */
+/** The parameters of the path item and of the operation. The operation's override those with the same name and `in`. */
 export function declaredParameters(
   documents: Documents,
   { pathItem, operation }: Pick<OperationNode, 'pathItem' | 'operation'>,
@@ -171,7 +171,7 @@ function parameterEncoding(parameter: LocatedObject, where: ParameterIn): Encodi
   return { ...encodingOf(parameter.value, DEFAULT_STYLE[where]), ...defined({ mediaType: content?.[0] }) }
 }
 
-/** Without `explode`, only `form` and `deepObject` explode; invalid values count as absent. */
+/** Reads style and explode. By default, only `form` and `deepObject` explode; invalid values count as absent. */
 function encodingOf(written: JsonObject, defaultStyle: Style): Encoding {
   const style = STYLES.find((known) => known === written.style) ?? defaultStyle
   const explode =
@@ -179,7 +179,7 @@ function encodingOf(written: JsonObject, defaultStyle: Style): Encoding {
   return { style, explode, allowReserved: written.allowReserved === true }
 }
 
-/** The schema of a parameter, which may be under its media type. */
+/** The schema of a parameter: its own, or that of its media type. */
 function parameterSchema(documents: Documents, parameter: LocatedObject): DocumentNode | undefined {
   return memberOf(parameter, 'schema') ?? contentOf(documents, parameter)[0]?.schema
 }

@@ -30,7 +30,7 @@ function post(message: FromWorker): void {
   parentPort?.postMessage(message)
 }
 
-function ask(message: (id: number) => FromWorker): Promise<ToWorker> {
+function askMainThread(message: (id: number) => FromWorker): Promise<ToWorker> {
   requests += 1
   const id = requests
   return new Promise((resolve) => {
@@ -44,12 +44,12 @@ try {
     { ...request, takeText },
     {
       async read(url) {
-        const { text, unreadable } = await ask((id) => ({ type: 'read', id, url }))
+        const { text, unreadable } = await askMainThread((id) => ({ type: 'read', id, url }))
         if (text === undefined) throw new Unreadable(unreadable ?? url)
         return text
       },
       async offer(tools) {
-        await ask((id) => ({ type: 'tools', id, tools }))
+        await askMainThread((id) => ({ type: 'tools', id, tools }))
       },
     },
   )

@@ -11,17 +11,17 @@ import { SchemaDefinitions } from './schemas.ts'
 import { placeKey, readSchemes } from './security.ts'
 
 /**
- * Reads a whole document into offered tools, in the serving thread or in a worker. Invariant: the number and size of the
- * tools are bounded.
+ * Makes offered tools from a whole document. `discover.ts` runs it in the serving thread or in a worker. Invariant: the number
+ * and the size of the tools are bounded.
  */
 
-/** Maximum number of tools per source. For a larger service the operator selects operations with filters. */
+/** Maximum number of tools per source. For a larger service, the operator selects operations with filters. */
 const MAX_TOOLS = 10_000
 /** Maximum size of one definition, because a person must be able to review it. */
 const MAX_TOOL_CHARACTERS = 1_000_000
 /** Maximum size of all definitions of a source, which are kept in memory and in the store. */
 const MAX_CHARACTERS = 128_000_000
-/** Size of a batch: decoding it takes a few milliseconds. */
+/** Size of a batch of tools, which takes a few milliseconds to decode in the other thread. */
 const BATCH_CHARACTERS = 500_000
 
 /** Everything that reading a document needs; it can be sent to another thread. */
@@ -93,7 +93,7 @@ export async function readDocument(
   return { isSelfContained, unwanted, warnings: warnings.list() }
 }
 
-/** Collects tools into batches, and refuses tools that are too many or too large. */
+/** Collects tools into batches, and refuses tools that are too large or exceed the limits of a source. */
 class Batch {
   readonly #callbacks: Pick<ReadingCallbacks, 'offer'>
   #tools: OfferedTool[] = []

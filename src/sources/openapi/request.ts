@@ -14,8 +14,8 @@ import {
 } from './serialize.ts'
 
 /**
- * Builds the request for a call: path, query, headers and body. `invoke.ts` sends it. Invariant: no parameter adds a
- * segment of dots to the path, which would lead elsewhere.
+ * Builds the request for a call: path, query, headers and body. `invoke.ts` sends it. Invariant: no parameter adds a path
+ * segment of only dots, because it would change the address.
  */
 
 /** A request before its credentials are added. */
@@ -43,7 +43,7 @@ export function buildRequest(binding: Binding, input: JsonObject): RequestParts 
   return { url: binding.baseUrl + fillPath(binding, input), query, headers, cookies, body }
 }
 
-/** Reads own members only, because a parameter may be called `constructor`. */
+/** Reads only own members, because a parameter may be called `constructor`. */
 function ownMember<Value>(members: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(members, name) ? members[name] : undefined
 }
@@ -61,7 +61,7 @@ function textOf(parameter: BoundParameter, value: JsonValue, encode: typeof unen
     : encode(mediaTypeText(parameter, value))
 }
 
-/** The text of a parameter with a media type. */
+/** The text of a parameter that is written in a media type. */
 function mediaTypeText({ mediaType = '' }: BoundParameter, value: JsonValue): string {
   return isJson(mediaType) ? JSON.stringify(value) : plainText(value)
 }
@@ -84,7 +84,7 @@ function fillPath({ path, parameters }: Binding, input: JsonObject): string {
     const parameter = byName.get(name)
     return parameter === undefined ? whole : pathText(parameter, ownMember(input, parameter.property))
   })
-  // A segment of dots would leave the accepted path.
+  // A segment of only dots would lead out of the accepted path.
   if (filled.split('/').some((segment) => /^(\.|%2e){1,2}$/i.test(segment))) {
     throw new ToolError('A path parameter results in a segment of only dots, which would change the address.')
   }
@@ -121,7 +121,7 @@ function encodeForm(form: JsonObject, fields: BoundBody['fields']): string {
     .join('&')
 }
 
-/** Each item of a list is a pair with the same name, and an object is JSON, unless the document declares a style. */
+/** Unless the document declares a style, each item of a list becomes a pair with the same name, and an object becomes JSON. */
 function formPairs(name: string, value: JsonValue, field: BoundField | undefined): readonly Pair[] {
   const { style, explode = style === 'form', allowReserved = false, mediaType } = field?.encoding ?? {}
   const encode = allowReserved ? encodeReserved : encodeStrictly

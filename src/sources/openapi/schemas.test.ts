@@ -101,14 +101,14 @@ describe('read-only and write-only members', () => {
     properties: { own: {}, made: { readOnly: true }, password: { writeOnly: true } },
   }
 
-  it('a request has no read-only members, also where allOf declares them', () => {
+  it('a request has no read-only members, even if allOf declares them', () => {
     const { schema } = lower(written, { schemas })
     expect(schema.required).toEqual(['own', 'password'])
     expect(Object.keys(schema.properties ?? {})).toEqual(['own', 'password'])
     expect(schema.$defs).toEqual({ Base: { type: 'object', properties: {} } })
   })
 
-  it('an answer need not have write-only members', () => {
+  it('a response need not have write-only members', () => {
     const { schema } = lower(written, { schemas, direction: 'output' })
     expect(schema.required).toEqual(['id', 'own', 'made'])
     expect(Object.keys(schema.properties ?? {})).toEqual(['own', 'made', 'password'])
@@ -123,7 +123,7 @@ describe('discriminators', () => {
   const oneOf = [{ $ref: '#/components/schemas/Cat' }, { $ref: '#/components/schemas/Dog' }]
   const mapping = { cat: '#/components/schemas/Cat', tiger: 'Cat', dog: '#/components/schemas/Dog' }
 
-  it('a map makes the branches exclusive', () => {
+  it('a mapping makes the branches exclusive', () => {
     const { schema } = lower({ oneOf, discriminator: { propertyName: 'kind', mapping } }, { schemas })
     const check = createSchemaValidator(schema)
     expect(['cat', 'tiger', 'dog', 'cow'].map((kind) => check({ kind }).length === 0)).toEqual([
@@ -135,7 +135,7 @@ describe('discriminators', () => {
     expect(check({ kind: 'dog', bark: 1 }).length).toBeGreaterThan(0)
   })
 
-  it('null is one more branch', () => {
+  it('null is an additional branch', () => {
     const written = { nullable: true, oneOf, discriminator: { propertyName: 'kind', mapping } }
     const check = createSchemaValidator(lower(written, { schemas }).schema)
     expect([null, { kind: 'cat' }, { kind: 'cow' }].map((value) => check(value).length === 0)).toEqual([
@@ -145,13 +145,13 @@ describe('discriminators', () => {
     ])
   })
 
-  it('without a map, one matching branch is enough', () => {
+  it('without a mapping, one matching branch is enough', () => {
     const { schema } = lower({ oneOf, discriminator: { propertyName: 'kind' } }, { schemas })
     expect(createSchemaValidator(schema)({ kind: 'Cat' })).toEqual([])
   })
 })
 
-describe('shapes of any kind', () => {
+describe('unusual schemas', () => {
   it('a recursive schema is finite and still enforced', () => {
     const schemas = {
       Tree: {
@@ -165,10 +165,10 @@ describe('shapes of any kind', () => {
     expect(check({ next: { next: { x: 1 } } })).not.toEqual([])
   })
 
-  it('references beyond the size limit are cut, and the schema accepts no fewer values', () => {
+  it('schemas beyond the size limit are left out, and the schema accepts no fewer values', () => {
     const schemas: Record<string, JsonValue> = {}
     const names = Array.from({ length: 400 }, (_unused, at) => `S${at}`)
-    // Each step has twice as many, and the last ones refer to the first.
+    // Each schema refers to two others, and the last ones refer to the first.
     for (const [at, name] of names.entries()) {
       const oneOf = [1, 2].map((more) => ({ $ref: `#/components/schemas/S${(2 * at + more) % 400}` }))
       const text = { type: 'string', description: 'x'.repeat(400) }
@@ -258,7 +258,7 @@ describe('shapes of any kind', () => {
     ),
   })).value
 
-  it('any value in the place of a schema becomes valid JSON Schema 2020-12', () => {
+  it('any value in place of a schema becomes valid JSON Schema 2020-12', () => {
     fc.assert(
       fc.property(
         anyValue,
