@@ -20,7 +20,7 @@ import type { KeyOwner, KeyRecord, KeyStore, StoredKey } from '#store/keys'
 /**
  * API keys: their format and strength, the keys in the configuration (`ApiKeys`) and the keys in the store (`StoredKeys`). The
  * authenticator uses both; the commands and routes for keys use the rest.
- * Only digests are stored. A revoked key is refused within a second (rule 26), and a key that cannot be checked grants nothing.
+ * Invariant: only digests of keys are stored, and a revoked key is refused within a second (rule 26).
  */
 
 const MIN_CHARACTERS = 32

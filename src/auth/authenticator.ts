@@ -13,7 +13,7 @@ import { JwtVerifier, Tokens } from './tokens.ts'
 /**
  * Authenticates requests: with API keys from the configuration and the store, with JWTs, or as the anonymous or local caller while
  * no credential exists. Every HTTP route and the MCP server on stdio use it.
- * Every credential that is present must be valid, and there is no fallback to a weaker credential (OTC/T-28).
+ * Invariant: once a credential exists, all credentials of a request must be valid, without a fallback to a weaker one (OTC/T-28).
  */
 
 export type RequestHeaders = Readonly<Record<string, string | undefined>>
@@ -149,12 +149,12 @@ export function createAuthenticator(
     const presented = [readBearer(authorization), ...API_KEY_HEADERS.map((name) => headers[name])]
     const ours = presented.find((text) => text !== undefined && isKeyShaped(text))
     if (ours === undefined) return openCaller
-    // The presented key may be the first key, made just now.
+    // The presented key may be the first key, created just now.
     return andThen(findKey(ours), (found) => {
       if (found !== undefined) return found
       throw fault(
         'unauthenticated',
-        'The API key is not valid here: this server has no keys. Leave it out, or use the server that made it.',
+        'The API key is not valid here: this server has no keys. Leave it out, or use the server that created it.',
       )
     })
   }
@@ -196,7 +196,7 @@ function andThen<T, R>(value: MaybePromise<T>, next: (value: T) => MaybePromise<
   return value instanceof Promise ? value.then(next) : next(value)
 }
 
-/** Without the server's guarded fetch no issuer can be reached (rule 33). */
+/** Used without the server's guarded fetch: no issuer can be reached (rule 33). */
 const refuseFetch = (): Promise<Response> => Promise.reject(new Error('no network access'))
 
 function createTokens(

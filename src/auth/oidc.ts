@@ -19,7 +19,7 @@ import {
 /**
  * Verifies access tokens from OpenID Connect issuers: JWTs signed with a key that the issuer publishes. `tokens.ts` selects the
  * issuer by the `iss` claim.
- * An issuer's keys are requested at most once per `PAUSE_MS`, regardless of the tokens that arrive. While the issuer does not answer,
+ * Invariant: an issuer's keys are requested at most once per `PAUSE_MS`, whatever tokens arrive. While the issuer does not answer,
  * known keys are used for hours.
  */
 

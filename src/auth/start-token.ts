@@ -7,7 +7,7 @@ import { Secret } from '#kernel/base/secret'
 /**
  * The start token: an operator's credential that every user who can read the data folder can use (rule 29), because decisions need a
  * credential even on loopback. The server creates and publishes the token; commands on the same machine read it.
- * It is valid as long as the server that created it runs.
+ * Invariant: the token is valid only while the server that created it runs.
  */
 export interface StartToken {
   readonly token: Secret

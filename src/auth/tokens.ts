@@ -12,7 +12,7 @@ import type { OidcIssuer } from './oidc.ts'
 /**
  * Verifies JWTs, each with exactly one verifier: that of its OpenID Connect issuer or the shared secret (OTC-104…110, OTC/T-15).
  * The authenticator calls `Tokens`; the verifiers share the other functions.
- * A verified token is remembered for a minute. Messages contain no part of a token.
+ * Invariant: messages contain no part of a token. A verified token is remembered for a minute.
  */
 
 /** Longer tokens are refused without parsing them. */

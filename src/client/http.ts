@@ -180,13 +180,13 @@ export async function untilAborted<T>(
 export async function awaitShared<T>(
   work: Promise<T>,
   signal: AbortSignal | undefined,
-  doing: string,
+  action: string,
 ): Promise<T> {
   try {
     return await untilAborted(signal, () => work)
   } catch (cause) {
     if (cause instanceof CallFailure || !signal?.aborted) throw cause
-    const message = `${doing} was aborted by its caller; nothing was called.`
+    const message = `${action} was aborted by its caller; nothing was called.`
     throw new CallFailure('transport', message, { cause })
   }
 }

@@ -182,11 +182,11 @@ export function failureOf(read: ReadException, facts: CallFailureOptions): CallF
 /** The failure for a missing answer. It has an exception name only if the specification defines one (OTS-64). */
 export function noAnswer(
   error: NoAnswer,
-  doing: string,
+  action: string,
   facts: CallFailureOptions & { readonly isCall?: boolean },
 ): CallFailure {
   const { isCall = false, ...options } = facts
-  const { message } = noAnswerFailure(error, doing, isCall ? { advice: UNKNOWN_OUTCOME } : {})
+  const { message } = noAnswerFailure(error, action, isCall ? { advice: UNKNOWN_OUTCOME } : {})
   const read = EXCEPTION_OF[error.reason]
   const cause = read === undefined ? error.cause : new OpenToolException(read(message), error.cause ?? error)
   return new CallFailure('transport', message, { ...options, cause })

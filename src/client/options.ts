@@ -40,7 +40,7 @@ export interface ClientOptions {
   readonly jwt?: JwtOption | undefined
   /** Limits the client to the tools of this toolset, on a Collet server. */
   readonly toolset?: string | undefined
-  /** Skips detection of the protocol: `otc` includes OXP. */
+  /** Skips detection of the protocol; `otc` includes OXP. */
   readonly protocol?: ClientProtocol
   /** Skips detection of the server's OTC dialect. */
   readonly dialect?: ClientDialect
@@ -52,7 +52,7 @@ export interface ClientOptions {
   readonly missingRequirements?: 'send' | 'refuse'
   /** Called once for each page that a user has to open. */
   readonly onChallenge?: (challenge: RemoteChallenge) => void | Promise<void>
-  /** Waits until every challenge is completed, then repeats the call once with the same id. */
+  /** True to wait until every challenge is completed, and then to repeat the call once with the same id. */
   readonly pollChallenges?: boolean
   /** How long to poll, default five minutes. */
   readonly challengeTimeoutMs?: number
@@ -67,7 +67,7 @@ export interface ClientOptions {
   readonly fetch?: Fetch
   readonly sleep?: Sleep
   readonly randomId?: () => string
-  /** Milliseconds since 1970. */
+  /** Returns the time in milliseconds since 1970. */
   readonly now?: () => number
 }
 

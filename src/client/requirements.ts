@@ -127,7 +127,7 @@ export async function awaitChallenges(
   return false
 }
 
-/** A server may refer to its own origin, or to any other origin over TLS. */
+/** True if the challenge is at the server's own origin, or at another origin over TLS. */
 function mayPoll(checkUrl: string | undefined, { server }: ClientSettings): checkUrl is string {
   if (checkUrl === undefined) return false
   const { origin, protocol } = new URL(checkUrl)

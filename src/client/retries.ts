@@ -4,7 +4,7 @@ import { exchange, type HttpAnswer, type HttpRequest, NoAnswer, untilAborted } f
 import type { ClientSettings } from './options.ts'
 
 /**
- * When and how a request is sent again: `Retry-After`, `x-should-retry`, backoff and jitter (OTC/T-06, OTC/T-07). All
+ * Decides whether and when a request is sent again: `Retry-After`, `x-should-retry`, backoff and jitter (OTC/T-06, OTC/T-07). All
  * requests of the client pass through it. Invariant: a request that may have run is repeated only if the server
  * deduplicates it.
  */
@@ -20,8 +20,8 @@ interface RetryRules {
 }
 
 /**
- * Sends one request until it is answered, and resends it at most `maxRetries` times (OTC/T-07). The request never changes, so a
- * call keeps its id. Returns the last answer; throws `NoAnswer` if there was none.
+ * Sends a request, and resends it at most `maxRetries` times while that may help (OTC/T-07). The request never changes, so a call
+ * keeps its id. Returns the last answer; throws `NoAnswer` if the last attempt had none.
  */
 export async function sendWithRetries(request: HttpRequest, rules: RetryRules): Promise<HttpAnswer> {
   const { settings, signal, progress } = rules
@@ -45,13 +45,13 @@ export async function sendWithRetries(request: HttpRequest, rules: RetryRules): 
 export async function sendOrFail(
   request: HttpRequest,
   rules: RetryRules,
-  doing = `${request.method} ${request.url}`,
+  action = `${request.method} ${request.url}`,
   facts: () => Parameters<typeof noAnswerFailure>[2] = () => ({}),
 ): Promise<HttpAnswer> {
   try {
     return await sendWithRetries(request, rules)
   } catch (error) {
-    throw error instanceof NoAnswer ? noAnswerFailure(error, doing, facts()) : error
+    throw error instanceof NoAnswer ? noAnswerFailure(error, action, facts()) : error
   }
 }
 
@@ -72,10 +72,10 @@ export async function pause(
 /** The failure for a missing or unusable answer. */
 export function noAnswerFailure(
   { message, reason, cause }: NoAnswer,
-  doing: string,
+  action: string,
   { advice, ...options }: CallFailureOptions & { readonly advice?: string } = {},
 ): CallFailure {
-  const sentences = [`${doing} ${message}.`, NEXT_STEP[reason], advice ?? '']
+  const sentences = [`${action} ${message}.`, NEXT_STEP[reason], advice ?? '']
   return new CallFailure('transport', sentences.filter((sentence) => sentence !== '').join(' '), {
     ...options,
     ...(cause === undefined ? {} : { cause }),
@@ -96,7 +96,7 @@ function keepNoAnswer(error: unknown): NoAnswer {
   throw error
 }
 
-/** If a server requests a longer wait, the caller gets the failure instead (OTC/T-06). */
+/** The longest wait before a retry. If the server requests a longer one, the caller gets the failure instead (OTC/T-06). */
 export const MAX_WAIT_MS = 60_000
 /** Maximum number of repetitions of a failure with `can_retry` (OTC/T-06). */
 export const MAX_TOOL_RETRIES = 2
@@ -115,8 +115,8 @@ export function withJitter(waitMs: number, random: () => number): number {
 }
 
 /**
- * Tells whether the same request, with the same call id, may be sent again (OTC/T-07). `x-should-retry` overrides the status in both
- * directions (OTC/C-24). A server that ignores call ids gets a request twice only if it states that it refused the first one.
+ * Decides whether the same request, with the same call id, may be sent again (OTC/T-07). `x-should-retry` overrides the status in
+ * both directions (OTC/C-24). A server that ignores call ids gets a request twice only if it states that it refused the first one.
  */
 export function retryAdvice(answer: HttpAnswer, dedupes: boolean, now: number) {
   const { status, headers, body } = answer

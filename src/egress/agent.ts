@@ -15,7 +15,7 @@ import {
 
 /**
  * Connections of one egress policy, built on undici. `guarded-fetch.ts` loads this module with the first request.
- * A connection is made only to an address that was checked for this request, and is never shared between policies.
+ * Invariant: a connection is made only to an address that was checked for this request, and is never shared between policies.
  */
 
 const MAX_CONNECT_MS = 10_000

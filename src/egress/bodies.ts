@@ -6,7 +6,7 @@ import { denied, upstreamFailed } from './policy.ts'
 /**
  * Bodies and headers of guarded requests: decoding with a size limit, and the headers that may be sent or shown.
  * `guarded-fetch.ts` uses it for both kinds of request.
- * No reader gets more bytes than the policy allows, and no credential is sent to another origin (rule 33).
+ * Invariant: no reader gets more bytes than the policy allows, and no credential is sent to another origin (rule 33).
  */
 
 const MAX_ENCODINGS = 3

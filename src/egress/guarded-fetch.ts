@@ -27,7 +27,7 @@ import {
 /**
  * A `fetch` that reaches only the addresses that its policy allows (rule 33). All outgoing requests of sources, tools, authentication
  * and webhooks use it.
- * A request is never sent twice. Refusals are `egress_denied`; network errors, timeouts and oversized answers are
+ * Invariant: a request is never sent twice. Refusals are `egress_denied`; network errors, timeouts and oversized answers are
  * `upstream_failed`, with `canRetry` only if no connection was made.
  */
 

@@ -19,7 +19,7 @@ import {
 /**
  * The egress policy: the addresses and ports that requests may reach (rule 33, OWP-80), and the operator's allow-list. The
  * guarded fetch checks every request with it, and the config parses the allow-list with it.
- * A target is refused if any of its addresses is refused, because a connection may go to any of them.
+ * Invariant: a target is refused if any of its addresses is refused, because a connection may go to any of them.
  */
 
 /** A target with its addresses, all of which are allowed. */

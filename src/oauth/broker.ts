@@ -12,7 +12,7 @@ import type { ClientRegistry } from './registration.ts'
 /**
  * The authorization servers of the config, at each of which this server is a client. The credentials stage obtains, refreshes and
  * revokes tokens through it, the consent pages send people to them, and sources report tokens that their servers refused.
- * Every request to a provider is bounded in time and size.
+ * Invariant: every request to a provider is bounded in time and size.
  */
 
 const BOUNDS = { timeoutMs: 10_000, maxBytes: 256 * 1_024 }

@@ -20,7 +20,7 @@ import { type Arrival, cookieName, type Destination, type RoundTrips } from './r
 /**
  * The pages on which people allow a caller to use their account at a provider, and the sign-in that comes before consent and
  * before approvals. The server adds these routes and opens `/challenges/:id` through `ConsentFlow`.
- * A token is stored only after its user has read and confirmed which caller gets it (rule 25).
+ * Invariant: a token is stored only after its user has confirmed which caller gets it (rule 25).
  */
 
 interface SignInParts {

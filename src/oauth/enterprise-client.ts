@@ -7,7 +7,7 @@ import type { OAuthParts } from './peer.ts'
 /**
  * Enterprise-managed authorization (MCP-163): people sign in at the identity provider of their company, whose grant (ID-JAG) the
  * provider's authorization server exchanges for an access token. The consent pages and the broker use it like any other client.
- * Tokens are renewed with the person's refresh token from the identity provider, which is sent to no other issuer.
+ * Invariant: the person's refresh token from the identity provider, which renews the access token, is sent to no other issuer.
  */
 
 type IdentityProvider = NonNullable<OAuthClientSettings['identityProvider']>

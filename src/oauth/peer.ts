@@ -21,7 +21,7 @@ import { type DiscoveredResource, discoverResource } from './resource-discovery.
 /**
  * Finds an authorization server: its endpoints, this server's client id there, and how the client authenticates. `OAuthClient` uses
  * it before every request.
- * Discovered endpoints are kept for an hour, and longer while discovery fails; `forget` discards them.
+ * Invariant: discovered endpoints are kept for an hour, or longer while discovery fails; `forget` discards them.
  */
 
 const METADATA_LIFETIME_MS = 3_600_000

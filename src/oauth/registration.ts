@@ -10,7 +10,7 @@ import type { PeerOptions } from './peer.ts'
 /**
  * Identifies this server as a client at authorization servers where no operator registered it: by its metadata document, whose URL is
  * the client id, or by dynamic registration (RFC 7591) if an issuer does not read such documents. Providers without a `clientId` use it.
- * A registration is kept with its issuer, and used at no other issuer (MCP-157).
+ * Invariant: a registration is kept with its issuer, and used at no other issuer (MCP-157).
  */
 
 export const DOCUMENT_PATH = '/oauth/client-metadata.json'

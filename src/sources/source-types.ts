@@ -10,7 +10,7 @@ import { keptId, OTC_OPTIONS } from './otc/options.ts'
 import { PACK_OPTIONS } from './pack/options.ts'
 
 /*
- * The table of source types: a new type is a folder next to this file and a row here.
+ * The table of source types. A new type is a folder next to this file and a row here.
  * The config schema, the server and the command line read it.
  * Invariant: the code of a type is loaded when its first source is opened.
  */
@@ -81,7 +81,7 @@ export const SOURCE_OPTIONS = z.discriminatedUnion('type', [
 
 export type SourceOptions = z.output<typeof SOURCE_OPTIONS>
 
-/** A row with the options of its own type. */
+/** A row of the table, for any type of options. */
 interface SourceType {
   readonly options: { readonly shape: { readonly type: { readonly value: string } } }
   readonly kind: SourceKind

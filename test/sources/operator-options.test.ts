@@ -71,7 +71,7 @@ describe('current operator options apply to tools accepted earlier, even if the 
     if (type !== 'openapi') expect(source.policyFor?.(pinned('stays')).approval).toBe('always')
   })
 
-  it('a command that is no longer in the table is no tool', () => {
+  it('a command that is no longer in the table is not a tool', () => {
     expect(SOURCES.command?.().wants?.(sampleOffer('removed'))).toBe(false)
   })
 
@@ -90,7 +90,7 @@ describe('current operator options apply to tools accepted earlier, even if the 
       code: 'upstream_failed',
       canRetry: true,
       message: 'The command it was not started; ask the operator of this server.',
-      developerMessage: 'The variable OWN is no longer in its options.',
+      developerMessage: 'The variable OWN is no longer in the options of the command.',
     })
   })
 

@@ -4,6 +4,11 @@ import type { Protocol, SectionSettings, ServedProtocol } from '#protocols/proto
 import { mcpServices } from './exchange.ts'
 import { MCP_PATH } from './wire.ts'
 
+/*
+ * Registers MCP with the server: its config section and root path. `protocols/list.ts` imports it.
+ * Invariant: the routes are imported only when the protocol is served.
+ */
+
 const TEXT = z.string().min(1)
 const HOUR_MS = 3_600_000
 

@@ -3,8 +3,8 @@ import type { JsonRpcId } from '#protocols/json-rpc'
 
 /*
  * Names, codes and shapes of the MCP wire format, and the differences between its revisions.
- * The server, the codecs and our own MCP client import it, so it imports no server code.
- * A difference between revisions is a member of `TRAITS`; other modules do not compare version strings.
+ * The server, the codecs and the MCP source import it, so it imports no server code.
+ * Invariant: a difference between revisions is a member of `TRAITS`; other modules do not compare version strings.
  */
 
 export const MCP_PATH = '/mcp'
@@ -19,7 +19,7 @@ export type Revision = LegacyRevision | typeof NEW_REVISION
 
 export const ALL_REVISIONS: readonly Revision[] = [...LEGACY_REVISIONS, NEW_REVISION]
 
-/** Offered to clients that ask for a revision that is not served (MCP-22, MCP/T-8). */
+/** The revision offered to clients that request one that is not served (MCP-22, MCP/T-8). */
 export const NEWEST_LEGACY_REVISION: LegacyRevision = '2025-11-25'
 
 export function isLegacyRevision(text: JsonValue | undefined): text is LegacyRevision {
@@ -120,7 +120,7 @@ export const META = {
   contentTrust: 'collet/contentTrust',
   /** In a shortened or projected result: the address of the whole result (MCP-180). */
   shaped: 'collet/shaped',
-  /** In a request: how many bytes of the result the caller wants at once, 0 for all (MCP-181). */
+  /** In a request: the number of bytes of the result that the caller wants at once, 0 for all (MCP-181). */
   modelBytes: 'collet/modelBytes',
   /** Marks the tool that reads recorded results, which only direct callers of its server can use (MCP-182). */
   readsResults: 'collet/readsResults',

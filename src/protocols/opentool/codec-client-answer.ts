@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kerne
 /*
  * Client side of OpenTool: reads the answer to a call, or one stream event, into a result or an exception.
  * The client package uses it.
- * Reading is lenient, because official servers differ from the specification (OTS-64, OTS-65).
+ * Invariant: deviations of the official servers from the specification are accepted (OTS-64, OTS-65).
  */
 
 /** The exception names of the client specification (OTS-64). */

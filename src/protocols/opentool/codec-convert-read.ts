@@ -107,7 +107,7 @@ export class ShapeReader {
     }
   }
 
-  /** Resolves only within the document; nothing is fetched. Siblings of `$ref` apply together with the target. */
+  /** Follows a reference within the document; nothing is fetched. Siblings of `$ref` apply together with the target. */
   #follow(shape: Shape, value: JsonValue, from: Origin, depth: number, isAlone: boolean): void {
     const target = typeof value === 'string' ? this.#resolve(value) : undefined
     if (typeof target !== 'boolean' && !isJsonObject(target)) fail(shape, from)
@@ -303,7 +303,7 @@ const readTitle: KeywordRule = (shape, value, from) => {
   return true
 }
 
-/** OTS-81 and OTS-82, keyword by keyword; `$ref`, `allOf`, `anyOf`, `oneOf` and array keywords are handled by `ShapeReader`. */
+/** The rule of each keyword (OTS-81, OTS-82). `ShapeReader` handles `$ref`, `allOf`, `anyOf`, `oneOf` and array keywords. */
 const RULES: ReadonlyMap<string, KeywordRule> = new Map([
   ['type', readTypes],
   ['enum', readEnum],

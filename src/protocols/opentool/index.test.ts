@@ -42,7 +42,7 @@ describe('loadFile', () => {
     ).resolves.toMatchObject({ functions: [{ parameters: [] }] })
   })
 
-  it('stops when its signal is aborted', async () => {
+  it('stops if its signal is aborted', async () => {
     const stopped = loadFile(write('stop.json', '{}'), { signal: AbortSignal.abort() })
     await expect(stopped).rejects.toMatchObject({ name: 'AbortError' })
   })

@@ -33,7 +33,7 @@ interface CommandEnvironment {
   readonly closing: AbortSignal
 }
 
-/** Most programs need these, and they reveal nothing about this server. */
+/** Variables that most programs need and that reveal nothing about this server. */
 const HARMLESS_VARIABLES = ['PATH', 'LANG', 'LC_ALL', 'LC_CTYPE', 'TZ']
 
 /** Runs the accepted command once (rule 32). */
@@ -195,7 +195,7 @@ function signalIn(exitCode: number | null): NodeJS.Signals | undefined {
   return SIGNALS.find((signal) => signal === found?.[0])
 }
 
-/** Signals that limits and operators send. */
+/** The signals that may end a command. */
 const SIGNALS = ['SIGXCPU', 'SIGKILL', 'SIGTERM', 'SIGSEGV', 'SIGABRT', 'SIGINT', 'SIGHUP'] as const
 
 function endedBy(signal: NodeJS.Signals | undefined, { cpuSeconds }: CommandBinding): string {

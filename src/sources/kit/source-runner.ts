@@ -39,7 +39,7 @@ export interface SourceStatus extends SourceHealth {
   readonly nextReadAtMs?: number
   /** The number of tools that the last reading found. */
   readonly offered?: number
-  /** Changes that wait for a decision of an operator. */
+  /** The number of changes that wait for an operator's decision. */
   readonly waiting: number
   readonly warnings: readonly string[]
 }
@@ -225,7 +225,7 @@ export interface DefinitionPins {
 export interface Observed {
   /** True if the served tools or their definitions changed. */
   readonly changed: boolean
-  /** Changes that wait for a decision of an operator. */
+  /** The number of changes that wait for an operator's decision. */
   readonly waiting: number
 }
 

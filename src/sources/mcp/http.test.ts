@@ -169,7 +169,7 @@ describe('a request over HTTP', () => {
   it.each([
     ['without a type', {}],
     ['of an unknown type', { resultType: 'partly' }],
-    ['that asks nothing', { resultType: 'input_required', inputRequests: {} }],
+    ['without a question', { resultType: 'input_required', inputRequests: {} }],
   ])('rejects a result of 2026-07-28 %s', async (_, result) => {
     await expect((await call([json(done(result))], '2026-07-28')).calling).rejects.toThrow('Invalid result')
   })

@@ -54,7 +54,7 @@ export class ConnectionPool implements ProcessHolder {
   readonly #endings = new Set<Promise<void>>()
   /** Entries that take no new users but still have some. */
   readonly #retired = new Set<Entry>()
-  /** Connections that are open, opening or closing. */
+  /** The number of connections that are open, opening or closing. */
   #count = 0
 
   constructor(options: PoolOptions) {
@@ -122,7 +122,7 @@ export class ConnectionPool implements ProcessHolder {
     )
     const oldest = idle.sort((left, right) => left.lastUsedMs - right.lastUsedMs)[0]
     if (oldest === undefined) return false
-    await this.#retire(oldest)
+    await this.#closeEntry(oldest)
     return true
   }
 
@@ -133,7 +133,7 @@ export class ConnectionPool implements ProcessHolder {
     await Promise.all(
       entries.map(async (entry) => {
         await entry.opening.catch(() => undefined)
-        await this.#retire(entry)
+        await this.#closeEntry(entry)
       }),
     )
     await Promise.all(this.#endings)
@@ -210,7 +210,7 @@ export class ConnectionPool implements ProcessHolder {
     if (entry.idling === undefined) this.#watchIdle(entry, idleMs)
   }
 
-  /** One timer serves many uses: it checks when the connection was last used. */
+  /** Starts the timer that closes an idle connection. Later uses do not restart it: it checks when the last use was. */
   #watchIdle(entry: Entry, afterMs: number): void {
     const { idleMs, clock } = this.#options
     entry.idling = setTimeout(() => {
@@ -218,7 +218,7 @@ export class ConnectionPool implements ProcessHolder {
       if (entry.users > 0) return
       const leftMs = entry.lastUsedMs + idleMs - clock.monotonicMs()
       if (leftMs > 0) this.#watchIdle(entry, leftMs)
-      else void this.#retire(entry)
+      else void this.#closeEntry(entry)
     }, afterMs)
     entry.idling.unref()
   }
@@ -228,7 +228,7 @@ export class ConnectionPool implements ProcessHolder {
     if (this.#entries.get(entry.key) === entry) this.#entries.delete(entry.key)
   }
 
-  async #retire(entry: Entry): Promise<void> {
+  async #closeEntry(entry: Entry): Promise<void> {
     this.#forget(entry)
     if (entry.connection !== undefined) await this.#end(entry.connection)
   }
@@ -256,7 +256,7 @@ function once(run: () => void): () => void {
 }
 
 function closed() {
-  return fault('upstream_failed', 'The server is stopping.', { canRetry: true })
+  return fault('upstream_failed', 'The source of this tool was closed.', { canRetry: true })
 }
 
 interface ProcessHolder {
@@ -306,8 +306,8 @@ export class ProcessLimit {
 
 export const ALL_PROCESSES = new ProcessLimit()
 
-const FIRST_MS = 500
-const MAX_MS = 60_000
+const FIRST_PAUSE_MS = 500
+const MAX_PAUSE_MS = 60_000
 /** A connection that lived this long does not count as a failure when it is lost. */
 const STEADY_MS = 30_000
 
@@ -321,7 +321,7 @@ export class Backoff {
     this.#clock = clock
   }
 
-  /** The rest of the pause; 0 if the server may be tried. */
+  /** The rest of the pause; 0 if a connection may be opened now. */
   get waitMs(): number {
     return Math.max(0, Math.ceil(this.#untilMs - this.#clock.monotonicMs()))
   }
@@ -331,12 +331,12 @@ export class Backoff {
   }
 
   failed(): void {
-    const pauseMs = Math.min(MAX_MS, FIRST_MS * 2 ** Math.min(this.#failures, 16))
+    const pauseMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(this.#failures, 16))
     this.#failures += 1
     this.#untilMs = this.#clock.monotonicMs() + pauseMs
   }
 
-  /** A connection was lost; a short-lived one counts as a failure. */
+  /** Records the loss of a connection. A short-lived one counts as a failure. */
   died(livedMs: number): void {
     if (livedMs < STEADY_MS) this.failed()
     else this.succeeded()

@@ -81,7 +81,7 @@ function fileAt(files: readonly SkillFile[], manifest: string, uri: string): Ski
 
 /**
  * Checks the result of a skill's call against the accepted definition; returns results of other calls unchanged. Before it refuses a
- * changed skill or file it calls `onChanged`, so that the definitions are read again and an operator can accept the change.
+ * changed skill or file, it calls `onChanged`, so that the definitions are read again and an operator can accept the change.
  */
 export function acceptedResult(
   invocation: Invocation,

@@ -28,7 +28,7 @@ import type { Credentials } from './transport.ts'
 const COMMON = 'common'
 /** Prefix of the keys of sessions. Keys of principals are JSON, so none begins with it. */
 const SESSION = 'session '
-/** After this time an old server is probed for its era again. */
+/** After this time, a server of the legacy era is probed again. */
 const ERA_MS = 24 * 3_600_000
 /** Changes reported within this time of the handshake only announce the initial list (MCP/T-25). */
 const SETTLING_MS = 1000
@@ -335,7 +335,7 @@ export function isAt({ endpoint }: JsonObject, { pinned }: Endpoint): boolean {
   return isJsonObject(endpoint) && canonicalJson(endpoint) === canonicalJson(pinned)
 }
 
-/** The state of a session: its own connection, which the first call opens (openwop §7.3). */
+/** The connection of one session, which its first call opens (openwop §7.3). */
 export class SessionConnection {
   readonly #sessionId: string
   readonly #upstream: Upstream

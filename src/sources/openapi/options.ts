@@ -76,7 +76,7 @@ export const OPENAPI_OPTIONS = z
     security: z.record(z.string().min(1), CREDENTIAL).default({}),
     /** The header parameter for the idempotency key. */
     idempotencyHeader: z.string().min(1).default('Idempotency-Key'),
-    /** `any` for a service whose answers do not match its own document. */
+    /** `any` for a service whose responses do not match its document. */
     output: z.enum(['declared', 'any']).default('declared'),
     maxResponseBytes: z
       .int()

@@ -17,8 +17,8 @@ import {
 import type { Dialect } from './operation.ts'
 
 /**
- * Lowers (converts) schemas from all versions of OpenAPI to JSON Schema 2020-12 with definitions. The inputs and outputs of tools are
- * composed of them. Invariant: a lowered schema accepts every value that the document's schema accepts.
+ * Lowers (converts) schemas of all versions of OpenAPI to JSON Schema 2020-12 with definitions, for the inputs and outputs of
+ * tools. Invariant: a lowered schema accepts every value that the document's schema allows in its direction.
  */
 
 interface DefinitionsOptions {
@@ -38,19 +38,19 @@ interface Definition {
   schema: JsonValue
   /** Length of the schema in characters, counted on demand. */
   size?: number
-  /** The schema for tools whose references are shortened. */
+  /** The schema for tools that do not get all definitions. */
   loosened?: JsonValue
 }
 
 /**
- * Maximum characters of the definitions that one schema refers to. Objects of large services refer to each other until
- * all of them are in every answer (Stripe: 690 000 characters for each of 452 tools), too much to read and to check.
+ * Maximum characters of the definitions that a schema refers to. The objects of some large services refer to each other so much
+ * that each schema would contain all of them (Stripe: 690 000 characters for each of 452 tools), too many to read and to check.
  */
 const MAX_REFERRED = 32_768
 /** Maximum characters of the definitions that a schema refers to directly. */
 const MAX_REFERRED_FIRST = 262_144
 
-/** Schemas of one direction, each lowered once. */
+/** The schemas of a document in one direction, input or output. Each is lowered only once. */
 export class SchemaDefinitions {
   readonly #options: DefinitionsOptions
   readonly #definitions = new Map<string, Definition>()
@@ -61,7 +61,7 @@ export class SchemaDefinitions {
     this.#options = options
   }
 
-  /** The schema, with the names of the definitions it uses added to `uses`. */
+  /** Lowers a schema, and adds the names of the definitions that it uses to `uses`. */
   lower(located: DocumentNode | undefined, uses: Set<string>): JsonObject {
     if (located === undefined) return {}
     const lowered = toJsonSchema(located, this.#loweringFor(uses))
@@ -73,7 +73,7 @@ export class SchemaDefinitions {
     return lowered === false ? { not: {} } : {}
   }
 
-  /** A lowered schema, or its target if the schema is only a reference. */
+  /** The lowered schema itself, or its target if it is a reference. */
   followed(schema: JsonObject): JsonObject {
     const name = typeof schema.$ref === 'string' ? schema.$ref.slice('#/$defs/'.length) : undefined
     const target = name === undefined ? schema : this.#definitions.get(name)?.schema
@@ -81,8 +81,8 @@ export class SchemaDefinitions {
   }
 
   /**
-   * A lowered schema with the definitions it uses, and the definitions they use in turn: all of them, or as many steps of
-   * references as fit. Definitions beyond that accept any value, so no valid value is refused.
+   * A lowered schema with its definitions: those that it refers to directly, and indirectly through as many steps as fit.
+   * Definitions that do not fit accept any value, so no valid value is refused.
    */
   complete(schema: JsonObject, uses: ReadonlySet<string>): JsonObject {
     if (uses.size === 0) return schema
@@ -151,7 +151,7 @@ export class SchemaDefinitions {
     return name
   }
 
-  /** The name depends only on the position of the schema in its document, so that names are stable (rule 32). */
+  /** The name of a definition. It depends only on the schema's position in its document, so that names are stable (rule 32). */
   #nameOf({ id }: Target): string {
     const known = this.#names.get(id)
     if (known !== undefined) return known
@@ -175,7 +175,7 @@ function localPart(id: string, root: string): string {
 
 const MAX_DEPTH = 100
 const ANNOTATIONS: ReadonlySet<string> = new Set(['title', 'description', 'default', 'deprecated'])
-/** Keywords that only references use, or that validators ignore. */
+/** Keywords whose schemas only references use, or that validators ignore. */
 const LEFT_OUT: ReadonlySet<string> = new Set(['$defs', 'definitions', 'contentSchema'])
 
 /** Lowers a schema of any version of OpenAPI to JSON Schema 2020-12; references become `#/$defs/…`. */
@@ -200,7 +200,7 @@ function lowerReference(
   depth: number,
 ): JsonValue {
   const name = lowering.refer(reference, document)
-  // Before 3.1 a reference has no siblings, but authors write descriptions next to it.
+  // Before 3.1, siblings of a reference have no meaning, but authors write descriptions there.
   const kept =
     lowering.dialect === '3.1'
       ? siblings
@@ -226,7 +226,7 @@ function lowerMembers(schema: JsonObject, document: string, lowering: Lowering, 
   lowerPattern(schema, lowered, lowering)
   const required = requiredNames({ value: schema, document }, lowering)
   if (required.length > 0) lowered.required = required
-  // Examples help to write an input; examples of answers would take most of the space.
+  // Examples help to write an input; in outputs they would only take space.
   const { example } = schema
   const isShown = lowering.direction === 'input' && example !== undefined
   if (isShown && JSON.stringify(example).length <= MAX_EXAMPLE_LENGTH) lowered.examples = [example]
@@ -288,7 +288,7 @@ function lowerTypes(schema: JsonObject, lowered: Record<string, JsonValue>): voi
   lowered.anyOf = [checks, { type: 'null' }]
 }
 
-/** Up to 3.0 an exclusive bound is a flag next to the bound. */
+/** Converts exclusive bounds, which are flags next to the bound in versions up to 3.0. */
 function lowerBounds(schema: JsonObject, lowered: Record<string, JsonValue>): void {
   for (const [flag, bound] of [
     ['exclusiveMinimum', 'minimum'],
@@ -308,7 +308,7 @@ function lowerPattern({ pattern }: JsonObject, lowered: Record<string, JsonValue
     lowering.warn(`The pattern ${JSON.stringify(pattern)} is not an ECMA-262 expression and is not checked.`)
 }
 
-/** Required members, including those of `allOf`, without members that are hidden in this direction. */
+/** The required members, without those that are hidden in this direction, possibly by a schema in `allOf`. */
 function requiredNames(schema: LocatedObject, lowering: Lowering): readonly string[] {
   const names = new Set(textsOf(schema.value.required))
   if (names.size === 0) return []
@@ -329,7 +329,7 @@ const isCount: ValueCheck = (value) => Number.isInteger(value) && Number(value) 
 const isTextList: ValueCheck = (value) =>
   Array.isArray(value) && value.every(isText) && new Set(value).size === value.length
 
-/** Keywords of 2020-12 whose value is not a schema, with their checks; all others are dropped. */
+/** Keywords of 2020-12 whose value is not a schema, with a check of the value; all other keywords are dropped. */
 const PLAIN_KEYWORDS: ReadonlyMap<string, ValueCheck> = new Map([
   ...rows(isText, 'title', 'description', 'format', 'contentEncoding', 'contentMediaType'),
   ...rows(isFlag, 'deprecated', 'uniqueItems'),
@@ -342,7 +342,7 @@ const PLAIN_KEYWORDS: ReadonlyMap<string, ValueCheck> = new Map([
   ['dependentRequired', (value) => isJsonObject(value) && Object.values(value).every(isTextList)],
 ])
 
-/** Entries of keywords that share a check. */
+/** The entries of several keywords with the same check. */
 function rows(fits: ValueCheck, ...keywords: string[]): readonly (readonly [string, ValueCheck])[] {
   return keywords.map((keyword) => [keyword, fits])
 }
@@ -366,7 +366,7 @@ function isPattern(pattern: JsonValue): pattern is string {
   }
 }
 
-/** True if a member is not for this direction: a request has no read-only members, and an answer need not have write-only members. */
+/** True if a member does not belong to this direction: a request has no read-only and a response no write-only members. */
 function isHidden(member: DocumentNode, { direction, documents }: Lowering): boolean {
   const keyword = direction === 'input' ? 'readOnly' : 'writeOnly'
   return [member, documents.resolve(member)].some(
@@ -375,8 +375,8 @@ function isHidden(member: DocumentNode, { direction, documents }: Lowering): boo
 }
 
 /**
- * `discriminator` is not a JSON Schema keyword. If it maps values to branches, each branch gets its values; without
- * a mapping the branches may overlap, so any matching branch is enough.
+ * Replaces `discriminator`, which is not a JSON Schema keyword. If it maps values to all branches, each branch accepts only its
+ * own values. Otherwise branches may overlap, so `oneOf` becomes `anyOf`.
  */
 function splitDiscriminator(
   { value, document }: LocatedObject,

@@ -30,9 +30,9 @@ type SecurityChoice =
   | { readonly ok: false; readonly problem: string }
 
 /**
- * A tool needs all its requirements, so one alternative is chosen: the first for which the operator configured all
- * credentials; else none, if the document allows that; else the first for which plain secrets suffice; else one where
- * the secret is an access token.
+ * Chooses one alternative, because a tool needs all its requirements at once: the first for which the operator configured all
+ * credentials; else no credentials, if the document allows that; else the first that needs only plain secrets; else the first,
+ * with an access token as the secret.
  */
 export function chooseSecurity(
   { security, parameters }: Pick<Operation, 'security' | 'parameters'>,
@@ -62,8 +62,8 @@ function chooseAlternative(
 }
 
 /**
- * Credentials that the operation declares as parameters besides the chosen alternative. A model must not fill them in,
- * so each is sent as a credential if the operation requires it or the operator names one, and left out otherwise.
+ * Credentials that the operation declares as parameters, besides those of the chosen alternative. A model must not fill them in.
+ * So each is sent as a credential if the operation requires it or the operator configured one, and left out otherwise.
  */
 function declaredCredentials(
   parameters: readonly Parameter[],
@@ -95,7 +95,7 @@ function optionOf(options: SecurityContext['options'], name: string): Credential
   return Object.hasOwn(options, name) ? options[name] : undefined
 }
 
-/** The operator's own schemes, which apply to documents without security. */
+/** The schemes in the operator's options, which are used if the document declares no security. */
 function describedAlternatives({ options }: SecurityContext): readonly SecurityAlternative[] {
   const described = Object.entries(options).filter(([, { scheme }]) => scheme !== undefined)
   return described.length === 0 ? [] : [new Map(described.map(([name]) => [name, []]))]
@@ -105,7 +105,7 @@ interface RequiredScheme {
   readonly name: string
   readonly scheme: SecurityScheme
   readonly scopes: readonly string[]
-  /** The operator's option for it, if there is one. */
+  /** The operator's option for the scheme, if there is one. */
   readonly option: CredentialOption | undefined
 }
 
@@ -113,8 +113,8 @@ interface RequiredScheme {
 type Carrier = readonly [RequiredScheme, ...RequiredScheme[]]
 
 /**
- * The carriers of one alternative; `undefined` if it cannot be sent. Documents name several schemes for one carrier
- * if one token may come from several flows, as Google's do; one credential then satisfies them all.
+ * The carriers of one alternative; `undefined` if it cannot be sent. A document may name several schemes for one carrier if a
+ * token may come from several flows, as Google's documents do; one credential then satisfies them all.
  */
 function carriersOf(
   alternative: SecurityAlternative,
@@ -133,7 +133,7 @@ function carriersOf(
   return all.every(isSendable) ? all : undefined
 }
 
-/** One carrier cannot have two credentials, or one credential in two forms. */
+/** False if the carrier would need two credentials, or one credential in two forms. */
 function isSendable(carrier: Carrier): boolean {
   const configured = carrier.filter(({ option }) => option !== undefined)
   const deciding = configured.length > 0 ? configured : carrier
@@ -148,7 +148,7 @@ function isConfigured(carrier: Carrier): boolean {
   return carrier.some(({ option }) => option !== undefined)
 }
 
-/** The configuration that would make the first alternative usable. */
+/** Explains why no alternative is usable, and which configuration would make the first one usable. */
 function advise(
   [alternative = new Map()]: readonly SecurityAlternative[],
   { key, schemes, options }: SecurityContext,
@@ -232,7 +232,7 @@ const ENDPOINTS = [
   'openIdConnectUrl',
 ] as const
 
-/** The supported schemes of the document, and those that the operator describes. */
+/** The supported schemes of the document, and those in the operator's options. */
 export function readSchemes(
   documents: Documents,
   dialect: Dialect,
@@ -285,7 +285,7 @@ function plainScheme(placement: SecurityScheme['placement']): SecurityScheme {
   return { placement, isOAuth: false, tokenEndpoints: [] }
 }
 
-/** The endpoints of all flows of 3.x, of the one flow of 2.0, or the discovery document. */
+/** The endpoints of all flows (3.x), of the only flow (2.0), or the discovery document. */
 function endpointsOf(written: JsonObject): readonly string[] {
   const flows = [written, ...Object.values(isJsonObject(written.flows) ? written.flows : {})]
   const urls = flows.filter(isJsonObject).flatMap((flow) => ENDPOINTS.map((name) => flow[name]))

@@ -17,23 +17,23 @@ type Encode = (text: string) => string
 export function encodeStrictly(text: string): string {
   return encodeURIComponent(text.toWellFormed()).replaceAll(
     /[!'()*]/g,
-    (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
   )
 }
 
-/** For `allowReserved`: reserved characters stay too, except those that would end the value. */
+/** For `allowReserved`: leaves reserved characters too, except those that would end the value. */
 export function encodeReserved(text: string): string {
   return encodeStrictly(text).replaceAll(/%(3A|2F|3F|5B|5D|40|21|24|27|28|29|2A|2C|3B|3D)/g, (code) =>
     decodeURIComponent(code),
   )
 }
 
-/** For headers, which contain text unencoded. */
+/** For headers, whose values are not encoded. */
 export function unencoded(text: string): string {
   return text
 }
 
-/** The text of a single value; objects and lists inside a list are written as JSON. */
+/** The text of a single value; an object or a list becomes JSON. */
 export function plainText(value: JsonValue): string {
   if (typeof value === 'string') return value
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)
@@ -46,7 +46,7 @@ const SEPARATORS: Partial<Record<Encoding['style'], string>> = {
   tabDelimited: '\t',
 }
 
-/** A value in a path or a header: `simple`, `label` and `matrix`. */
+/** Writes a value in a path or a header, in the styles `simple`, `label` and `matrix`. */
 export function serializeInPath(
   name: string,
   value: JsonValue,
@@ -70,14 +70,14 @@ function matrixPairs(name: string, value: JsonValue, explode: boolean, encode: E
   return explodedPairs(key, value, encode, encode)
 }
 
-/** A pair for each item of a list, or for each member of an object. */
+/** Returns a pair for each item of a list or each member of an object. */
 function explodedPairs(key: string, value: JsonArray | JsonObject, encodeName: Encode, encode: Encode) {
   return isJsonObject(value)
     ? present(value).map(([member, item]): Pair => [encodeName(member), encode(plainText(item))])
     : value.map((item): Pair => [key, encode(plainText(item))])
 }
 
-/** A value in a query, a form or a cookie. */
+/** Writes a value in a query, a form or a cookie. */
 export function serializeAsPairs(
   name: string,
   value: JsonValue,
@@ -92,7 +92,7 @@ export function serializeAsPairs(
   return parts.length === 0 ? [] : [[key, parts.join(separatorOf(encoding.style, encodeStrictly))]]
 }
 
-/** `a[b][c]=1`, and an index for members of a list. */
+/** Returns pairs such as `a[b][c]=1`; items of a list have their index as the key. */
 function deepPairs(key: string, value: JsonArray | JsonObject, encode: Encode): readonly Pair[] {
   return Object.entries(value).flatMap(([member, item]: [string, JsonValue]) => {
     if (item === null) return []
@@ -101,7 +101,7 @@ function deepPairs(key: string, value: JsonArray | JsonObject, encode: Encode): 
   })
 }
 
-/** The parts between separators: items, or names and values. */
+/** The parts that separators are put between: items, or names and values. */
 function partsOf(value: JsonValue, explode: boolean, encode: Encode): readonly string[] {
   if (!isCollection(value)) return [encode(plainText(value))]
   if (!isJsonObject(value)) return value.map((item) => encode(plainText(item)))

@@ -28,8 +28,8 @@ import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from 
 import type { OpenToolSourceOptions } from './options.ts'
 
 /**
- * Another OpenTool server as a source: reads the functions that it or a document describes, offers them as tools, and
- * forwards calls. `source-types.ts` opens it. Invariant: a call is sent once (OTS-66).
+ * The source type `opentool`: reads the functions of another OpenTool server from the server or from a document, offers them as
+ * tools, and forwards calls. `source-types.ts` opens it. Invariant: a call is sent at most once (OTS-66).
  */
 
 export function createOpenToolSource(
@@ -56,8 +56,8 @@ export function createOpenToolSource(
 }
 
 /**
- * Calls a function once, because only Collet servers recognise a repeated call (OTS-66), by the key of its
- * effect (rule 27).
+ * Calls a function without repeating the request, because only Collet servers recognise a repeated call, by its idempotency key
+ * (OTS-66, rule 27).
  */
 async function invokeOpenTool(
   invocation: Invocation,
@@ -86,12 +86,12 @@ async function invokeOpenTool(
 
 interface DiscoveryContext {
   readonly services: SourceServices
-  /** The client for the document. */
+  /** The client settings for reading the document. */
   readonly listingFor: (url: string) => ClientSettings
   readonly signal: AbortSignal
 }
 
-/** A document is parsed in one step, which must be short: about a thousand functions. */
+/** A document is parsed in one step, which must be short. These bounds allow about a thousand functions. */
 const MAX_DOCUMENT_BYTES = 4 * 1_048_576
 const DOCUMENT_BOUNDS = { maxDepth: 256, maxValues: 30_000 }
 
@@ -102,7 +102,7 @@ async function readDocument(text: string): Promise<JsonValue | undefined> {
   return value
 }
 
-/** The functions that the other server describes (OTS-63), or that a document describes for it. */
+/** Reads the functions that the other server describes (OTS-63), or that a document describes. */
 async function discoverOpenTool(
   options: OpenToolSourceOptions,
   discovering: DiscoveryContext,
@@ -145,7 +145,7 @@ async function askServer(url: string, { listingFor, signal }: DiscoveryContext):
   throw fault('upstream_failed', `${problem} If you have its document, name it with \`document\`.`)
 }
 
-/** The operator's document, from a file or an address. No credential is sent for it. */
+/** Reads the document that the operator names, from a file or an address, without sending a credential. */
 async function readNamed(named: string, { services, signal }: DiscoveryContext): Promise<OpenToolDocument> {
   const url = URL.parse(named)
   const isAddress = url !== null && /^https?:$/.test(url.protocol)
@@ -196,7 +196,7 @@ function serverOf({ server }: OpenToolDocument): string {
 
 function offer(described: OpenToolFunction, url: string, options: OpenToolSourceOptions): OfferedTool {
   const { name, description, return: returned } = described
-  // `null` means no return value (OTS-10). An answer is kept with the call nevertheless.
+  // `null` means no return value (OTS-10), but the response is kept with the call.
   const value = options.output === 'any' ? {} : valueSchemaOf(described)
   const returnType = typeof value?.type === 'string' ? value.type : null
   const binding: OpenToolBinding = { url, function: name, returnName: returned?.name ?? null, returnType }
@@ -204,30 +204,30 @@ function offer(described: OpenToolFunction, url: string, options: OpenToolSource
     nativeName: name,
     description: description === '' ? name : description,
     inputSchema: toJsonSchema(described).input,
-    // The title of an output schema is the name of its value for our own callers (OTS-38).
+    // This server's own OpenTool callers get the title of an output schema as the name of its value (OTS-38).
     outputSchema: returned == null || options.output === 'any' ? value : { ...value, title: returned.name },
     policy: remotePolicyOf(name, options),
     binding,
   }
 }
 
-/** Everything that decides what is sent where (rule 32), and how the answer is read. */
+/** Everything that decides what is sent where (rule 32), and how the response is read. */
 const BINDING = z.object({
   /** Base address of the endpoints, without a trailing slash (OTS-04). */
   url: z.string(),
   function: z.string(),
-  /** The member of a result that contains its value; `null` = none (OTS-38). */
+  /** The member of a result that contains its value; `null` if there is none (OTS-38). */
   returnName: z.string().nullable(),
-  /** The type of the value, as JSON Schema names it; `null` = any. */
+  /** The JSON Schema type of the value; `null` for any type. */
   returnType: z.string().nullable().default(null),
 })
 
 type OpenToolBinding = z.output<typeof BINDING>
 
 /**
- * The value in a result, which has its own member name (OTS-38). Other servers write the name in another
- * case, wrap the value under a name of their own, or do not wrap it. The function has already run, so the interpretation that
- * matches is used and nothing is dropped.
+ * The value in a result, which is the member named by the description (OTS-38). Some servers write the name in another case,
+ * use another name, or do not wrap the value. Because the function has already run, the best matching reading is used instead
+ * of an error.
  */
 function valueIn(result: JsonObject, { returnName, returnType }: OpenToolBinding): JsonValue {
   const names = Object.keys(result)
@@ -242,7 +242,7 @@ function valueIn(result: JsonObject, { returnName, returnType }: OpenToolBinding
   return only !== undefined && others.length === 0 ? only : result
 }
 
-/** Samples of the SDKs return a failure as a result: `{ "code": 405, "message": "…" }` (OTS-40). */
+/** Throws if the result reports a failure, as samples of the SDKs do: `{ "code": 405, "message": "…" }` (OTS-40). */
 function refuseReportedError(result: JsonObject): void {
   const { code, message, ...rest } = result
   if (!Number.isInteger(code) || typeof message !== 'string' || Object.keys(rest).length > 0) return

@@ -1,6 +1,11 @@
 import { z } from 'zod'
 import { COMMON_OPTIONS, refuseOpenCredentials, SERVER_OPTIONS } from '#sources/common/options'
 
+/*
+ * The options of a source with `type: 'opentool'`. `source-types.ts` adds them to the config schema.
+ * Invariant: a credential needs a `url` in the options, so that no document decides where it is sent.
+ */
+
 /** Another OpenTool server, whose functions are imported as tools. */
 export const OPENTOOL_OPTIONS = z
   .strictObject({
@@ -9,9 +14,9 @@ export const OPENTOOL_OPTIONS = z
     ...SERVER_OPTIONS,
     /** Address of the server; may be left out if `document` states it. */
     url: SERVER_OPTIONS.url.optional(),
-    /** File (relative to the configuration's folder) or address of the document, for a server that does not serve its own. */
+    /** File (relative to the configuration's folder) or address of the document, for a server that does not serve its document. */
     document: z.string().min(1).optional(),
-    /** `any` for a server whose answers do not match its own document. */
+    /** `any` for a server whose results do not match its document. */
     output: z.enum(['declared', 'any']).default('declared'),
   })
   .superRefine(({ url, document, apiKey, token }, context) => {

@@ -24,8 +24,8 @@ import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from 
 import { keptId, OTC_DIALECTS, type OtcSourceOptions } from './options.ts'
 
 /**
- * Another Open Tool Calling server as a source: reads its tools, offers them here, and forwards calls. `source-types.ts`
- * opens it. Invariant: a call is sent with the key of its effect, so the other server runs it once (rule 27).
+ * The source type `otc`: reads the tools of another Open Tool Calling server, offers them here, and forwards calls.
+ * `source-types.ts` opens it. Invariant: the effect key of a call is its call id, so the other server runs it once (rule 27).
  */
 
 const MAX_LIST_BYTES = 32 * 1_048_576
@@ -59,8 +59,8 @@ interface OtcUpstream {
 }
 
 /**
- * Calls the accepted version of a tool. The call id is the effect key (rule 27), so that the other server runs
- * the tool once however often it is called, and lost requests can be sent again.
+ * Calls the accepted version of a tool. The call id is the effect key (rule 27), so that a lost request can be sent again and the
+ * other server still runs the tool only once.
  */
 async function invokeOtc(invocation: Invocation, upstream: OtcUpstream): Promise<JsonValue> {
   const { nativeName, context } = invocation
@@ -143,7 +143,7 @@ function ownSecret(id: string, { secrets }: OtcSourceOptions): string {
   throw new CallFailure('config', `The secret ${id} is no longer in the options of this source.`)
 }
 
-/** The newest version of each tool that the other server lists; every version if ids are kept. */
+/** Offers the newest version of each tool that the other server lists, or every version if ids are kept. */
 async function discoverOtc(
   settings: ClientSettings,
   options: OtcSourceOptions,
@@ -153,7 +153,7 @@ async function discoverOtc(
   const { server } = settings
   const warnings: string[] = []
   const yielder = new EventLoopYielder()
-  // Parsing the list was a long step.
+  // Parsing the list may have taken much of this turn.
   await yielder.yieldNow()
   // Tools by their whole id if ids are kept, and otherwise by the id without its version.
   const named =
@@ -174,7 +174,7 @@ async function discoverOtc(
 
 async function readListing(settings: ClientSettings, signal: AbortSignal): Promise<Listing> {
   try {
-    // A new directory is used, so that the list is read again.
+    // A new directory reads the list again.
     return await new ToolDirectory({ ...settings, signal: joinSignals(settings.signal, signal) }).refresh(
       signal,
     )
@@ -199,11 +199,11 @@ function newestOfEach(tools: readonly RemoteTool[]): ReadonlyMap<string, RemoteT
 }
 
 function problemOf(name: string, tool: RemoteTool, options: OtcSourceOptions): string | undefined {
-  // `{}` and schemas without a type accept any object.
+  // A schema without a type, such as `{}`, accepts any object.
   const { type = 'object' } = tool.input
   if (type !== 'object') return 'its input is not an object.'
   if (options.ids !== 'keep' || keptId(options, { nativeName: name }) !== undefined) return undefined
-  return 'with `ids: "keep"` an id must be Toolkit.Name@x.y.z, of letters, digits and "_".'
+  return 'with `ids: "keep"`, an id must have the form Toolkit.Name@x.y.z, with letters, digits and "_".'
 }
 
 function isNewer(tool: RemoteTool, known: RemoteTool): boolean {
@@ -264,11 +264,11 @@ const BINDING = z.object({
   toolId: z.string(),
   dialect: z.enum(OTC_DIALECTS),
   schemaId: z.string().nullable(),
-  /** The header for our key, if it is not the default header. */
+  /** The header for this server's API key, if it is not the default header. */
   keyHeader: z.enum(['OXP-API-Key', 'OTC-API-Key', 'X-API-Key']).nullable(),
-  /** For tokens from callers: the other server's name of an authorization → our name. */
+  /** For tokens from callers: the other server's name of each authorization, and this server's name for it. */
   authorization: z.record(z.string(), z.string()),
-  /** Secrets that callers bring. */
+  /** Secrets that come with the call. */
   secrets: z.array(z.string()),
   /** Secrets from the options of the source. */
   ownSecrets: z.array(z.string()),

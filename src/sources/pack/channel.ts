@@ -3,8 +3,8 @@ import { BadLine, checkLength, LineReader } from '#kernel/base/bytes'
 import { type JsonBounds, parseJson, tooMuchJson } from '#kernel/base/json'
 
 /*
- * JSON lines between the server and the process of a pack. Both ends use it. Invariant: once the other end exceeds a
- * bound, nothing more is read from it.
+ * The connection between the server and the process of a pack, which carries lines of JSON. Both ends use it. Invariant: once the
+ * other end exceeds a bound, nothing more is read from it.
  */
 
 const SECOND_MS = 1_000
@@ -12,10 +12,10 @@ const SECOND_MS = 1_000
 export interface ChannelBounds {
   readonly maxLineBytes: number
   readonly json: JsonBounds
-  /** Maximum messages per second; further messages wait in the pipe, and so in the other process. */
+  /** Maximum messages per second. Further messages wait in the pipe and then in the other process. */
   readonly maxMessages: number
   readonly maxBytes: number
-  /** Maximum number of bytes that the other process has not read yet. */
+  /** Maximum number of sent bytes that the other process has not read yet. */
   readonly maxUnreadBytes: number
 }
 
@@ -26,8 +26,8 @@ export interface ChannelEvents {
 }
 
 /**
- * Sends lines of JSON over a separate pipe. Node's IPC channel is not used: an invalid message from the other side would end this
- * process, handles could be sent, and nothing is bounded.
+ * Sends and receives lines of JSON over a separate pipe. Node's IPC channel is not used, because an invalid message from the other
+ * side would end this process, handles could be sent, and nothing is bounded.
  */
 export class PackChannel {
   readonly #socket: Duplex
@@ -52,7 +52,7 @@ export class PackChannel {
     socket.once('close', () => clearTimeout(this.#pauseTimer))
   }
 
-  /** False if the message was too large. The exit of the other process is reported elsewhere. */
+  /** Returns false if the message is larger than `maxBytes`. If the other process has ended, the message is dropped. */
   send(message: object, maxBytes = Number.POSITIVE_INFINITY): boolean {
     const line = Buffer.from(`${JSON.stringify(message)}\n`)
     if (line.length > maxBytes) return false

@@ -22,7 +22,7 @@ import {
 } from './messages.ts'
 
 /*
- * The process of a pack: runs its tools, and requests everything outside of it from the server.
+ * The process of a pack: runs its tools, and asks the server for everything outside the process.
  * `process.ts` starts it, in a sandbox if there is one.
  * Invariant: the process ends when the pipe to its server closes.
  */
@@ -40,7 +40,7 @@ let lastQuestionId = 0
 const CHANNEL_FD = 3
 const MAX_LINE_LENGTH = 2_000
 const MAX_FIELD_CHARACTERS = 64 * 1024
-/** The server bounds its messages itself. */
+/** Messages from the server are not bounded here. */
 const TRUSTED = {
   maxLineBytes: Number.POSITIVE_INFINITY,
   maxMessages: Number.POSITIVE_INFINITY,
@@ -82,7 +82,7 @@ async function invoke(id: number, call: SentCall): Promise<void> {
   running.set(id, run)
   try {
     if (tool === undefined)
-      throw fault('upstream_failed', `The pack has no tool ${call.nativeName} any more.`)
+      throw fault('upstream_failed', `The pack no longer has a tool ${call.nativeName}.`)
     const value = await runPackTool(tool, call.input, contextOf(id, call, tool, run))
     if (sendToServer({ type: 'ended', id, end: { ok: true, value } })) return
     throw fault('result_too_large', `The result has more than ${MAX_MESSAGE_BYTES} bytes.`)
@@ -141,7 +141,7 @@ function credential(tool: Tool, name: string, value: string | undefined): Secret
   })
 }
 
-/** The server sends the request with its guarded fetch; request and answer are transferred whole. */
+/** Asks the server to send the request with its guarded fetch. Both bodies are transferred whole. */
 async function askToSend(
   request: Request,
   ended: AbortSignal,
@@ -152,7 +152,7 @@ async function askToSend(
   const { url, method, redirect } = request
   const init = { method, headers: [...request.headers], redirect, ...defined({ body }) }
   const { value } = await ask({ what: 'fetch', url, init })
-  if (!isSentResponse(value)) throw new TypeError('the server sent an answer that is not a response')
+  if (!isSentResponse(value)) throw new TypeError('the server did not return a response')
   const { status, statusText, headers } = value
   const isEmpty = status === 204 || status === 205 || status === 304
   const bytes = isEmpty ? null : Buffer.from(value.body, 'base64')
@@ -188,7 +188,7 @@ function plain(fields: object): Readonly<Record<string, unknown>> {
   }
 }
 
-/** Checks only the outermost shape, because messages from the server are trusted. */
+/** Checks only the outermost structure, because messages from the server are trusted. */
 function isToChild(message: unknown): message is ToChild {
   return typeof message === 'object' && message !== null && 'type' in message
 }

@@ -27,8 +27,8 @@ import { isSealed, probeCommand } from './process.ts'
 import { PackSupervisor } from './supervisor.ts'
 
 /**
- * Tools of a package or folder (openwop's node-pack) as a source, in this process or in a separate process. Invariant: no
- * code of a pack runs before its needs are granted (OWP-88).
+ * The source type `pack`: tools of a package or folder (openwop's node-pack), run in this process or in a separate one.
+ * Invariant: no code of a pack runs before its needs are granted (OWP-88).
  */
 
 const UNREAD = 'The pack has not been read yet.'
@@ -58,7 +58,7 @@ class PackSource implements Source {
     this.#options = options
     this.#services = services
     this.#supervisor = options.isolation === 'process' ? new PackSupervisor(options, services) : undefined
-    // If a sandbox is required, nothing runs without it.
+    // If a sandbox is required, the pack never runs without one.
     this.#isSandboxed = options.sandbox === 'required'
   }
 
@@ -86,16 +86,16 @@ class PackSource implements Source {
   }
 
   async invoke(invocation: Invocation): Promise<JsonValue | undefined> {
-    // Accepted tools are served before their pack is read, so the first calls after a start wait here.
+    // Accepted tools are served before their pack has been read, so the first calls after a start wait here.
     if (this.#problem === UNREAD && !this.#isClosed) {
-      // A failure is kept as the problem of the pack.
+      // A failure is recorded in `#problem`.
       const reading = (this.#reading ?? this.discover()).catch(() => undefined)
       await untilAborted(reading, invocation.context.signal)
     }
     if (this.#isClosed || this.#problem !== undefined) throw unusable(this.#problem ?? 'it is closed.')
     if (this.#supervisor !== undefined) return await this.#supervisor.invoke(invocation)
     const tool = this.#loaded?.tools.get(invocation.nativeName)
-    if (tool === undefined) throw unusable(`it has no tool ${invocation.nativeName} any more.`)
+    if (tool === undefined) throw unusable(`it no longer has a tool ${invocation.nativeName}.`)
     return await runPackTool(tool, invocation.input, invocation.context)
   }
 
@@ -105,7 +105,7 @@ class PackSource implements Source {
     return policyOf(nativeName, this.#options, declared)
   }
 
-  /** The egress is `safe-fetch` only if no other traffic is possible (OWP-37). */
+  /** `safe-fetch` only if the pack's process cannot use the network in any other way (OWP-37). */
   get #egress(): Egress {
     return this.#isSandboxed && isSealed(this.#options) ? 'safe-fetch' : 'host-owned'
   }
@@ -145,13 +145,13 @@ class PackSource implements Source {
 
   async #describePack(pack: LocatedPack, bwrap: string | undefined): Promise<DescribedPack> {
     if (this.#supervisor !== undefined) return await this.#supervisor.describePack(pack, bwrap)
-    // A module is loaded once per process, so another version needs another process.
+    // A process loads a module only once, so a new version of the pack is used only after a restart.
     this.#loaded ??= await loadPack(pack.entry)
     return describePack(this.#loaded)
   }
 }
 
-/** The error if nothing was run, so that the call may be repeated (rule 9). */
+/** The error for a call that was not run, so that it may be repeated (rule 9). */
 function unusable(why: string) {
   return fault('upstream_failed', `This pack cannot be used: ${why}`, { canRetry: true, retryAfterMs: 5_000 })
 }

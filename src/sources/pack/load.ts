@@ -15,11 +15,11 @@ import type { Discovery, OfferedTool } from '#sources/kit/source'
 import type { PackOptions } from './options.ts'
 
 /**
- * Finds a pack on this machine, loads its tools, and describes them as offered tools. The source of a pack and the
- * process of a pack use it. Invariant: `locatePack` runs no code of the pack.
+ * Finds a pack on this machine, loads its tools, and describes them as offered tools. Used in the server and in the process of a
+ * pack. Invariant: `locatePack` runs no code of the pack.
  */
 
-/** Runs one tool of a pack, in the server's or the pack's process. */
+/** Runs one tool of a pack, in the server's process or in the pack's own. */
 export async function runPackTool(
   tool: Tool,
   input: JsonObject,
@@ -38,7 +38,7 @@ export async function runPackTool(
   })
 }
 
-/** A tool as its pack describes it, in JSON that can come from another process. */
+/** A tool as its pack describes it, as JSON, because it may come from another process. */
 export type DescribedTool = Pick<
   Tool,
   'title' | 'description' | 'inputSchema' | 'outputSchema' | 'requirements' | 'policy'
@@ -83,12 +83,12 @@ function offer({ policy, ...rest }: DescribedTool, options: PackOptions, egress:
       // A trusted author's policy is used unchanged.
       ...(options.trustPolicy ? policy : { egress, ...restrictions(policy) }),
     }),
-    // A call runs the pack itself, which the identity pins.
+    // A call needs only the pack itself, whose identity is pinned.
     binding: {},
   }
 }
 
-/** Returns only the restrictions in an untrusted pack's policy (OWP-33). */
+/** The parts of an untrusted pack's policy that only restrict its tools, or inform about them (OWP-33). */
 function restrictions(policy: ToolPolicy): PolicyDefinition {
   const { safetyTier, approval, scopes, timeoutMs, costHint, latencyHint, project, modelFormat } = policy
   return {
@@ -135,7 +135,7 @@ export async function locatePack(options: PackOptions, folder: string): Promise<
   return await identify(folderOrFile, entry, pack ?? {}, packageManifest ?? {})
 }
 
-/** The folder of a package, found even if its `exports` hide `package.json`. */
+/** The folder of an installed package. It is found even if the `exports` of the package hide `package.json`. */
 function findPackage(name: string, folder: string): string {
   for (const modules of createRequire(join(folder, 'collet.config.js')).resolve.paths(name) ?? []) {
     try {
@@ -210,7 +210,7 @@ function missing({ package: name, path }: PackOptions): ToolError {
 /** The tools of a pack by name. */
 export interface LoadedPack {
   readonly tools: ReadonlyMap<string, Tool>
-  /** Which tools were left out, and why. */
+  /** The reasons why tools were left out. */
   readonly warnings: readonly string[]
 }
 
@@ -250,7 +250,7 @@ function unsupportedReason(definition: object): string | undefined {
     : undefined
 }
 
-/** Names each tool `Name` if all tools are in one toolkit, else `Toolkit.Name`; keeps the newest of several versions. */
+/** Names each tool `Name` if all tools are in one toolkit, else `Toolkit.Name`. Of several versions, only the newest is kept. */
 function nameTools(tools: readonly Tool[], warnings: string[]): ReadonlyMap<string, Tool> {
   const isOne = new Set(tools.map(({ parts }) => parts.toolkit)).size === 1
   const byName = new Map<string, Tool>()

@@ -17,7 +17,7 @@ const MAX_TEXT = 100_000
 
 const TEXT = z.string().max(MAX_TEXT)
 const NUMBER = z.number().min(1).max(Number.MAX_SAFE_INTEGER)
-/** The value was parsed from JSON, so only the outermost shape is checked. */
+/** The value was parsed from JSON, so only its outermost type is checked. */
 const JSON_OBJECT: z.ZodType<JsonObject> = z.custom<JsonObject>(isRecord)
 const JSON_VALUE: z.ZodType<JsonValue> = z.custom<JsonValue>((value) => value !== undefined)
 const NEED = z.looseObject({ id: z.string().min(1).max(1_000) })
@@ -54,7 +54,7 @@ const TOOL = z.strictObject({
   policy: POLICY,
 })
 
-/** Allows only codes of failed runs: a pack cannot claim that a call was not authorized or waits for approval. */
+/** An error from a pack. Only codes of failed runs are allowed: a pack cannot claim that a call needs authorization or approval. */
 const ERROR = z.strictObject({
   /** True for a `ToolError`, whose text is for callers. */
   said: z.boolean(),
@@ -130,14 +130,14 @@ const MESSAGE = z.discriminatedUnion('type', [
   }),
 ])
 
-/** A valid message from a pack's process, or `undefined`, because the pack's own code can write to the pipe too. */
+/** The message, or `undefined` if it is not valid: the code of the pack can write to the pipe too. */
 export function parseMessage(value: unknown): ToServer | undefined {
   return MESSAGE.safeParse(value).data
 }
 
 export const MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
-/** Messages between the server and the process of a pack. */
+/** A message to the process of a pack. */
 export type ToChild =
   | { readonly type: 'load'; readonly entry: string; readonly mayStartPrograms: boolean }
   | { readonly type: 'invoke'; readonly id: number; readonly call: SentCall }
@@ -149,7 +149,7 @@ export type ToServer =
   | { readonly type: 'ended'; readonly id: number; readonly end: Answer }
   | Exclude<z.output<typeof MESSAGE>, { type: 'loaded' | 'ended' }>
 
-/** One call with the facts and the declared credentials that its tool may use. */
+/** A call, with the facts about its caller and the declared credentials that its tool may use. */
 export interface SentCall
   extends Pick<Invocation, 'nativeName' | 'input'>,
     Pick<
@@ -175,7 +175,7 @@ export type Answer =
   | { readonly ok: true; readonly value?: unknown }
   | { readonly ok: false; readonly error: SentError }
 
-/** An error as JSON. In an answer from the server it may have any code. */
+/** An error as JSON. An error from the server may have any code. */
 type SentError = Omit<z.output<typeof ERROR>, 'code'> & { readonly code: ErrorCode }
 
 const MAX_TEXT_LENGTH = 20_000

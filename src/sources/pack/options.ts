@@ -7,7 +7,7 @@ import { COMMON_OPTIONS } from '#sources/common/options'
  * Invariant: a permission that is not listed here cannot be requested or granted.
  */
 
-/** The permissions that a pack may request, a closed set (openwop §7.2, OWP-88). */
+/** The only permissions that a pack may request (openwop §7.2, OWP-88). */
 export const NEEDS = [
   'net.dns',
   'net.outbound',
@@ -20,7 +20,7 @@ export const NEEDS = [
 ] as const
 export type Need = (typeof NEEDS)[number]
 
-/** Permissions that are harmless and impossible to withhold. */
+/** Permissions that are harmless and cannot be withheld. */
 const GRANTED: readonly Need[] = ['crypto', 'clock']
 
 const TEXT = z.string().min(1)
@@ -39,23 +39,23 @@ export const PACK_OPTIONS = z
     path: TEXT.optional(),
     /** Permissions of the pack. If it needs more, none of its tools are served. */
     grant: z.array(z.enum(NEEDS)).default([...GRANTED]),
-    /** Whether to use the author's tier, replay and egress; otherwise every tool is `write` (OWP-33). */
+    /** True to use the author's tier, replay and egress; otherwise every tool is `write` (OWP-33). */
     trustPolicy: z.boolean().default(false),
     /** `process`: in a separate process, with limits, and Node's permission model for files and programs. */
     isolation: z.enum(['none', 'process']).default('none'),
     /** With `process`: run it in bubblewrap. `auto`: if bubblewrap works here. `required`: nothing runs without it. */
     sandbox: z.enum(['auto', 'required', 'none']).default('auto'),
-    /** With `process`: heap limit of its process. */
+    /** With `process`: heap limit of the process, in MiB. */
     memoryMb: z.int().min(32).max(65_536).default(256),
-    /** With `process`: how many calls it runs at once. */
+    /** With `process`: maximum number of calls that it runs at once. */
     maxCalls: z.int().min(1).max(10_000).default(64),
     /** With `process`: how long a call may take to stop before its process is killed. */
     killGraceMs: z.int().min(0).max(60_000).default(1_000),
-    /** With `process` and `fs.read`: what it may read; everything by default. */
+    /** With `process` and `fs.read`: files and folders that it may read; all by default. */
     readable: z.array(TEXT).optional(),
-    /** With `process` and `fs.write`: what it may change; nothing by default. */
+    /** With `process` and `fs.write`: files and folders that it may change; none by default. */
     writable: z.array(TEXT).default([]),
-    /** With `process` and `env.read`: variables of the server that it may see. */
+    /** With `process` and `env.read`: environment variables of the server that it may see. */
     env: z.array(VARIABLE).default([]),
   })
   .superRefine((options, context) => {

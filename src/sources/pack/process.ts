@@ -26,19 +26,19 @@ import {
 import type { Need, PackOptions } from './options.ts'
 
 /**
- * The process of a pack, from its start to its end: sandbox, calls, requests to the server. Invariant: the process is
- * gone when the server is, and a tool that does not stop ends with its process.
+ * Starts the process of a pack in its sandbox, sends it calls, answers its requests, and ends it. `supervisor.ts` uses it.
+ * Invariant: the process does not outlive the server, and is killed if a tool does not stop on request.
  */
 
 const START_MS = 30_000
 const LOG_CHARACTERS = 2_000
-/** Maximum number of log lines per second for output that a pack prints. */
+/** Maximum number of log lines per second for the output of a pack. */
 const LOG_LINES_PER_SECOND = 20
 /** Maximum number of concurrent requests and questions from one call. */
 const MAX_OPEN_REQUESTS = 32
 const MIB = 1024 * 1024
 
-/** Our code in the process stays within these bounds, but the pack's code can write to the same pipe. */
+/** `child.ts` stays within these bounds, but the code of the pack can write to the same pipe. */
 export const PROCESS_BOUNDS = {
   maxLineBytes: MAX_MESSAGE_BYTES,
   maxMessages: 1_000,
@@ -77,7 +77,7 @@ export class PackProcess {
       cwd: plan.pack.root,
       env: childEnvironment(plan.options, services.environment ?? {}),
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-      // A pack in a loop does not notice that this process is gone.
+      // A pack in an endless loop would not notice that the server is gone.
       isWatched: true,
     })
     const { child } = this.#group
@@ -110,7 +110,7 @@ export class PackProcess {
     const mayStartPrograms = plan.options.grant.includes('subprocess')
     this.#send({ type: 'load', entry: plan.pack.entry, mayStartPrograms })
     const startTimer = setTimeout(() => this.kill(`it was not ready after ${START_MS} ms`), START_MS).unref()
-    // A failed start is reported to those who wait for `described`.
+    // Whoever waits for `described` gets the error of a failed start.
     loaded.promise.catch(() => undefined).finally(() => clearTimeout(startTimer))
   }
 
@@ -123,7 +123,7 @@ export class PackProcess {
     return this.#calls.size
   }
 
-  /** From here on the tool may have had effects; only the tool itself can state that it had none (rule 9). */
+  /** Sends a call to the process. Any failure after that may follow an effect, unless the tool itself states otherwise (rule 9). */
   async invoke(invocation: Invocation, tool: DescribedTool): Promise<JsonValue | undefined> {
     const { signal } = invocation.context
     signal.throwIfAborted()
@@ -151,7 +151,7 @@ export class PackProcess {
     this.#group.kill()
   }
 
-  /** Ends the process if the tool does not stop, because nothing else can stop a loop. */
+  /** Asks a tool to stop, and kills the process if it does not, because nothing else can stop an endless loop. */
   #stop(id: number): void {
     this.#send({ type: 'abort', id })
     const { nativeName } = this.#calls.get(id)?.invocation ?? {}
@@ -221,7 +221,7 @@ function sentCall({ nativeName, input, context }: Invocation, { requirements }: 
   }
 }
 
-/** Checks the value of a tool. If it cannot be used, the tool ran and only its answer is lost (rule 9). */
+/** Checks the result of a tool. If it cannot be used, the tool ran and only its result is lost (rule 9). */
 function checked(value: unknown): JsonValue {
   const copied = copyJson(value)
   if (copied.ok) return copied.value
@@ -238,8 +238,8 @@ function openChannel(child: ChildGroup['child'], events: ChannelEvents): PackCha
 }
 
 /**
- * Node opens its debugger on SIGUSR1, which a pack without access to files and programs can still send. A listener prevents
- * that. It is never removed, because without it the signal would end this process. `--inspect` still opens the debugger.
+ * Prevents Node from opening its debugger on SIGUSR1, which even a pack without access to files and programs can send. The listener
+ * is never removed, because then the signal would end this process. `--inspect` still opens the debugger.
  */
 function ignoreDebugSignal(): void {
   if (!process.listeners('SIGUSR1').includes(doNothing)) process.on('SIGUSR1', doNothing)
@@ -257,13 +257,13 @@ const IS_SOURCE = import.meta.url.endsWith('.ts')
 const CHILD = fileURLToPath(new URL(IS_SOURCE ? './child.ts' : './child.js', import.meta.url))
 /** Three folders above `dist/sources/pack` or `src/sources/pack`. */
 const OWN_ROOT = resolve(dirname(CHILD), '../../..')
-/** Does not include the whole package, because a server that runs from source has its data there. */
+/** The files of this package that the process reads. Not the whole package, because it may contain the data of a server run from source. */
 const OWN_FILES = [resolve(dirname(CHILD), '../..'), join(OWN_ROOT, 'package.json')]
 
 interface ChildPlan {
   readonly pack: LocatedPack
   readonly options: PackOptions
-  /** Relative paths in the options start here. */
+  /** The folder to which relative paths in the options refer. */
   readonly folder: string
   /** Absolute path of a `bwrap` that works here. */
   readonly bwrap: string | undefined
@@ -271,7 +271,7 @@ interface ChildPlan {
 
 const EVERYTHING = '*'
 
-/** Folders of Node and system programs, which contain no data. */
+/** Folders of Node and system programs, which contain no user data. */
 const SYSTEM = ['/usr', '/lib', '/lib64', '/bin', '/sbin', '/nix/store', '/etc/ld.so.cache', '/etc/localtime']
 /** Files that network access needs: name resolution and certificates. */
 const NETWORK = ['/etc/resolv.conf', '/etc/hosts', '/etc/nsswitch.conf', '/etc/ssl']
@@ -282,20 +282,20 @@ function childCommand(plan: ChildPlan): readonly string[] {
   return plan.bwrap === undefined ? node : [plan.bwrap, ...sandboxArguments(plan), '--', ...node]
 }
 
-/** A command line that succeeds if a sandbox of this kind can run Node here. */
+/** A command line that succeeds if such a sandbox can run Node here. */
 export function probeCommand(plan: ChildPlan & { readonly bwrap: string }): readonly string[] {
   return [plan.bwrap, ...sandboxArguments(plan), '--', process.execPath, '--version']
 }
 
-/** True if a sandboxed pack can reach other systems only with `ctx.fetch`; access to files counts, because of sockets. */
+/** True if a sandboxed pack can reach other systems only with `ctx.fetch`. Access to files rules this out, because of sockets. */
 export function isSealed({ grant }: Pick<PackOptions, 'grant'>): boolean {
   const capabilities: readonly Need[] = ['net.dns', 'net.outbound', 'fs.read', 'fs.write']
   return !capabilities.some((capability) => grant.includes(capability))
 }
 
 /**
- * A sandbox with separate processes, network and mounts. Files that the pack may not read do not exist in it, so no link or
- * socket leads out, and other processes cannot be seen or signalled.
+ * The arguments for a sandbox with its own process, network and mount namespaces. Files that the pack may not read do not exist in
+ * it, so no link or socket leads out of it, and other processes cannot be seen or signalled.
  */
 function sandboxArguments(plan: ChildPlan): readonly string[] {
   const { grant } = plan.options
@@ -327,7 +327,7 @@ function pathsOf({ pack, options, folder }: ChildPlan) {
   return { reads: [...new Set(reads)], writes }
 }
 
-/** Memory limit, and Node's permission model for files and programs, but not for the network. */
+/** The options of Node: a memory limit, and the permission model for files and programs, which does not cover the network. */
 function nodeArguments(plan: ChildPlan): readonly string[] {
   const { grant, memoryMb } = plan.options
   const { reads, writes } = pathsOf(plan)
@@ -337,7 +337,7 @@ function nodeArguments(plan: ChildPlan): readonly string[] {
     ...reads.map((path) => `--allow-fs-read=${path}`),
     ...writes.map((path) => `--allow-fs-write=${path}`),
     ...(grant.includes('subprocess') ? ['--allow-child-process'] : []),
-    // `ATTACH` of a database accesses files without the permission model.
+    // `ATTACH` of a database would access files despite the permission model.
     '--no-experimental-sqlite',
     '--disable-sigusr1',
     '--disable-warning=ExperimentalWarning',
@@ -347,7 +347,7 @@ function nodeArguments(plan: ChildPlan): readonly string[] {
   ]
 }
 
-/** The variables that the operator names; none without `env.read`. */
+/** The environment variables that the operator names; none without `env.read`. */
 function childEnvironment(
   { grant, env }: Pick<PackOptions, 'grant' | 'env'>,
   own: Readonly<Record<string, string | undefined>>,
@@ -356,7 +356,7 @@ function childEnvironment(
   return Object.fromEntries(env.flatMap((name) => (own[name] === undefined ? [] : [[name, own[name]]])))
 }
 
-/** The `node_modules` folders for imports from this folder, with the targets of links. */
+/** The `node_modules` folders in which imports from this folder are looked up, with the targets of symbolic links. */
 function modulesAbove(folder: string): readonly string[] {
   const found: string[] = []
   for (let current = folder; ; current = dirname(current)) {
@@ -366,7 +366,7 @@ function modulesAbove(folder: string): readonly string[] {
   }
 }
 
-/** Runs a request from a pack's process with the context of its call, so that the call's limits and signal apply. */
+/** Answers a request from the process with the context of its call, so that the limits and the signal of the call apply. */
 async function answerQuestion(question: Question, context: StatefulContext<unknown>): Promise<Answer> {
   try {
     if (question.what === 'elicit') return { ok: true, value: await context.elicit(question.question) }

@@ -6,7 +6,7 @@ import type { PackOptions } from './options.ts'
 import { PackProcess } from './process.ts'
 
 /**
- * Keeps the process of a pack running for its source: starts it on demand, and with a pause after a crash. Invariant: at
+ * Keeps the process of a pack running: starts it on demand, but only after a pause if it crashed. The source uses it. Invariant: at
  * most one process gets new calls.
  */
 
@@ -32,7 +32,7 @@ export class PackSupervisor {
     this.#services = services
   }
 
-  /** The tools of the pack; the process of an older version ends after its last call. */
+  /** Reads the tools of the pack. The process of another version is ended after its last call. */
   async describePack(pack: LocatedPack, bwrap: string | undefined): Promise<DescribedPack> {
     const isSame =
       JSON.stringify(this.#pack?.identity) === JSON.stringify(pack.identity) && bwrap === this.#bwrap
@@ -47,7 +47,7 @@ export class PackSupervisor {
     const { tools } = await process.described
     const tool = tools.find(({ nativeName }) => nativeName === invocation.nativeName)
     if (tool === undefined) {
-      const message = `The pack has no tool ${invocation.nativeName} any more. Nothing was run.`
+      const message = `The pack no longer has a tool ${invocation.nativeName}. Nothing was run.`
       throw fault('upstream_failed', message)
     }
     if (process.calls >= this.#options.maxCalls) {
@@ -65,12 +65,12 @@ export class PackSupervisor {
   async close(): Promise<void> {
     this.#isClosed = true
     const process = this.#process
-    process?.kill('the server is shutting down')
+    process?.kill('its source is closed')
     await process?.ended
   }
 
   #current(): PackProcess {
-    if (this.#isClosed) throw notRunning('the server is shutting down', 1_000)
+    if (this.#isClosed) throw notRunning('its source is closed', 1_000)
     if (this.#process !== undefined && !this.#process.hasEnded) return this.#process
     const { clock } = this.#services
     const waitMs = this.#notBeforeMs - clock.monotonicMs()
@@ -102,7 +102,7 @@ export class PackSupervisor {
     log.warn({ why, pauseMs }, 'the process of a pack ended')
   }
 
-  /** Ends a process after its calls, without a restart. */
+  /** Ends the current process after its calls, so that the next call starts a new one without a pause. */
   #retire(): void {
     const old = this.#process
     this.#process = undefined
@@ -117,7 +117,7 @@ export class PackSupervisor {
   }
 }
 
-/** The error if no process runs. Nothing was sent, so the call may be repeated (rule 9). */
+/** The error if no process is running. Nothing was sent, so the call may be repeated (rule 9). */
 function notRunning(why: string, retryAfterMs: number): ToolError {
   const message = 'The process of this pack is not running now. Nothing was run; try again shortly.'
   const developerMessage = `The pack's process: ${why}.`

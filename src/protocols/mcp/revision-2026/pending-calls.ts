@@ -149,7 +149,7 @@ export class PendingCall {
         })
         this.#wake = undefined
       }
-      // Questions of one moment are sent together. Those of an upstream with sessions arrive one by one, so this waits a little.
+      // Questions that arise together are sent together. An upstream with sessions sends them one by one, so this waits a little.
       if (!this.#isDone && this.#open.size > 0) await this.#gather()
       if (this.#isDone && this.#done !== undefined) return { kind: 'done', reply: await this.#done }
       if (this.#open.size > 0) return { kind: 'asks', questions: this.openQuestions }

@@ -19,7 +19,7 @@ const state: RequestState = {
   nonce: 'n',
 }
 
-describe('the state with which a request continues', () => {
+describe('the state of a continued request', () => {
   it('MCP-72: opens unchanged, independent of the order of the arguments', () => {
     const sealed = sealState(state, owner, sign)
     const input = { cc: [], to: 'bob' }
@@ -40,7 +40,7 @@ describe('the state with which a request continues', () => {
     expect(openState(sealState(state, owner, sign), owner, { sign, nowMs: 1_000 })).toBeUndefined()
   })
 
-  it('MCP-72: a forged or changed state does not open', () => {
+  it('MCP-72: does not open a forged or changed state', () => {
     const sealed = sealState(state, owner, sign)
     fc.assert(
       fc.property(fc.nat(sealed.length - 1), fc.string({ minLength: 1, maxLength: 3 }), (index, text) => {
