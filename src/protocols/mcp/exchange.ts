@@ -30,7 +30,7 @@ export interface McpOptions {
   readonly instructions?: string | undefined
   /** Tools on one page of a list; many clients read only the first page (MCP-44). */
   readonly pageSize?: number | undefined
-  /** How clients find tools, unless their toolset says otherwise. */
+  /** How clients find tools, unless their toolset sets it. */
   readonly discovery?: Discovery | undefined
   readonly favourites?: readonly string[] | undefined
   /** A call becomes a task after this time if its client supports tasks (MCP-121). */
@@ -109,7 +109,7 @@ export interface McpExchange {
   readonly leaving: CallerDeparture | undefined
   /** Called with the tool, prompt or resource that the request names, if the caller may see it. Set if telemetry is exported. */
   onFound?: ((target: FoundTarget) => void) | undefined
-  /** The tool was named in the arguments of `call_tool`, whose schema asks for no headers. */
+  /** True if the tool was named in the arguments of `call_tool`, whose schema requires no headers. */
   readonly isNamedInArguments?: true
   /** Receives the function that cancels the call, once the call has begun (MCP-85). */
   onBegun?(cancel: () => void): void

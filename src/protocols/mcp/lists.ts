@@ -63,7 +63,7 @@ interface ListPage {
   readonly nextCursor: string | undefined
 }
 
-/** Large, because several clients read only the first page (MCP-44). */
+/** The maximum size of a page is large, because several clients read only the first page (MCP-44). */
 const PAGE_SIZE = 1_000
 const PAGE_CHARACTERS = 4 * 1_024 * 1_024
 

@@ -81,13 +81,13 @@ export interface FunctionJsonSchemas {
   readonly output: JsonObject | null
 }
 
-/** Member with a schema's own description if its parameter has a different one, so that converting back is exact. */
+/** The member for a schema's own description if its parameter has a different one, so that converting back is exact. */
 export const SCHEMA_DESCRIPTION = 'x-opentool-schema-description'
 
 /** Definitions that references have named so far, by name. */
 type UsedSchemas = Map<string, OpenToolSchema>
 
-/** JSON Schema 2020-12 of a function's arguments and result; lossless. */
+/** The JSON Schemas (2020-12) of a function's arguments and result, without loss. */
 export function toJsonSchema(
   written: Pick<OpenToolFunction, 'parameters' | 'return'>,
   { schemas = {} }: ToJsonSchemaOptions = {},
@@ -185,7 +185,7 @@ function definitionOf(reference: OpenToolReference, schemas: OpenToolSchemas, us
   return `#/$defs${encodeURI(childPointer('', name)).replaceAll('#', '%23').replaceAll('?', '%3F')}`
 }
 
-/** Description of the schema at the end of a chain of references. */
+/** The description of the schema at the end of a chain of references. */
 function descriptionBehind(reference: OpenToolReference, schemas: OpenToolSchemas): string | undefined {
   const seen = new Set<OpenToolSchema>()
   let schema: OpenToolSchema | undefined = reference

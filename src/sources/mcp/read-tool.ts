@@ -100,7 +100,7 @@ function passedOnOf({ icons, _meta }: JsonObject): JsonObject | undefined {
   return Object.keys(found).length === 0 ? undefined : found
 }
 
-/** In MCP Apps, a tool whose visibility does not include the model is only for the server's own pages (MCP-147). */
+/** True for a tool of MCP Apps whose visibility does not include the model: it is only for the server's own pages (MCP-147). */
 function isForAppsOnly(passedOn: JsonObject | undefined): boolean {
   const ui = isWireObject(passedOn?._meta) ? passedOn._meta.ui : undefined
   const visibility = isWireObject(ui) ? ui.visibility : undefined

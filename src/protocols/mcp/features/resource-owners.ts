@@ -34,10 +34,10 @@ function ownersOf(uri: string, catalog: Catalog, tables: EntryTables): readonly 
   return [...own, ...templates, ...tables.of(catalog, 'resources').values()]
 }
 
-/** Tells whether an address may come from a URI template (RFC 6570). The server that offers the template checks it exactly. */
+/** Recognises addresses that may come from a URI template (RFC 6570). The server that offers the template checks them exactly. */
 interface TemplateMatcher {
   matches(uri: string): boolean
-  /** Characters outside of expressions: of two templates that match, the one with more is more likely. */
+  /** Number of characters outside of expressions: of two templates that match, the one with more is more likely. */
   readonly literals: number
 }
 
@@ -53,7 +53,7 @@ function templateMatcher(template: string): TemplateMatcher {
   return made
 }
 
-/** Checks only that the literal texts around the expressions occur in order. Without a regular expression it is never slow. */
+/** Checks only that the literal texts around the expressions occur in order, without a regular expression, which could be slow. */
 function makeMatcher(template: string): TemplateMatcher {
   const [first = '', ...rest] = template.split(/\{[^{}]*\}/)
   const last = rest.pop()

@@ -40,7 +40,7 @@ import { type ClientSession, ClientSessions, RunningRequests, readInitialize } f
 /*
  * Revisions 2025-06-18 and 2025-11-25 over HTTP: `initialize`, requests inside a session, the stream of
  * changes (GET) and the end of a session (DELETE).
- * `mcp/http.ts` hands it the messages of these revisions.
+ * `mcp/http.ts` passes it the messages of these revisions.
  * Invariant: a session is used only by the principal that opened it (MCP-94).
  */
 
