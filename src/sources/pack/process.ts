@@ -110,7 +110,7 @@ export class PackProcess {
     const mayStartPrograms = plan.options.grant.includes('subprocess')
     this.#send({ type: 'load', entry: plan.pack.entry, mayStartPrograms })
     const startTimer = setTimeout(() => this.kill(`it was not ready after ${START_MS} ms`), START_MS).unref()
-    // Whoever waits for `described` gets the error of a failed start.
+    // The error of a failed start is thrown where `described` is awaited.
     loaded.promise.catch(() => undefined).finally(() => clearTimeout(startTimer))
   }
 
