@@ -62,7 +62,7 @@ describe('prompt()', () => {
     expect(await entry.complete?.('other', '', {})).toBeUndefined()
   })
 
-  it('MCP-131: reports what is wrong, each with its place', () => {
+  it('MCP-131: reports every problem with its position', () => {
     const broken = {
       ...summary,
       input: { days: z.number().describe('How many.') },
@@ -82,7 +82,7 @@ describe('prompt()', () => {
     ])
   })
 
-  it('MCP-130: another function, or another text in its list, is another definition', () => {
+  it('MCP-130: another function, or another text in its list entry, is another definition', () => {
     const base = { id: 'Docs.One@1.0.0', description: 'One.', run: () => 'a' } as const
     const hashes = [
       prompt(base),
@@ -107,7 +107,7 @@ describe('resource()', () => {
     },
   })
 
-  it('MCP-132: one address is a resource, a template is a template', async () => {
+  it('MCP-132: one address makes a resource, and a template makes a template', async () => {
     const guide = resource({
       id: 'Docs.Guide@1.0.0',
       uri: 'docs://guide',
@@ -155,7 +155,7 @@ describe('resource()', () => {
     ])
   })
 
-  it('MCP-132: reports what is wrong, each with its place', () => {
+  it('MCP-132: reports every problem with its position', () => {
     const base = { id: 'Docs.Bad@1.0.0', description: 'Bad.', read: () => '' }
     const mark = (changes: object) => ({
       ...page,
@@ -166,9 +166,11 @@ describe('resource()', () => {
     })
     expect(findingsOf(mark({}))).toEqual(['uri: Is missing.'])
     expect(findingsOf(mark({ uri: 'a://b', uriTemplate: 'a://{b}' }))).toEqual([
-      'uri: Is there beside `uriTemplate`.',
+      'uri: Is set together with `uriTemplate`.',
     ])
-    expect(findingsOf(mark({ uri: 'no address' }))).toEqual(['uri: Is "no address", which is no address.'])
+    expect(findingsOf(mark({ uri: 'no address' }))).toEqual([
+      'uri: Is "no address", which is not an address.',
+    ])
     expect(findingsOf(mark({ uri: 'a://b', mimeType: 'text', read: 3, annotations: [] }))).toEqual([
       'read: Is 3.',
       'mimeType: Is "text".',

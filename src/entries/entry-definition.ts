@@ -5,9 +5,9 @@ import type { WrittenMembers } from '#kernel/tool/define'
 import type { ListedEntry, PolicyDefinition, ToolRequirements } from '#kernel/tool/tool'
 
 /**
- * What the definitions of prompts and resources have in common: their members, their policy, their icons and the completion of
- * arguments. `prompt.ts` and `resource.ts` use it.
- * Invariant: an entry only reads, so its policy says who may use it and how long it may run, never what it may change.
+ * The common part of the definitions of prompts and resources: members, policy, icons and the completion of arguments.
+ * `prompt.ts`, `resource.ts` and `skill.ts` use it.
+ * Invariant: an entry only reads, so its policy states who may use it and how long it may run, never what it may change.
  */
 
 /** A picture that clients show beside the name. */
@@ -15,7 +15,7 @@ export interface Icon {
   /** An `https:` or `data:` address. */
   readonly src: string
   readonly mimeType?: string
-  /** For example `48x48`, or `any` for a picture that can have every size. */
+  /** For example `48x48`, or `any` for a scalable picture. */
   readonly sizes?: readonly string[]
   readonly theme?: 'light' | 'dark'
 }
@@ -28,7 +28,7 @@ export interface EntryDefinition {
   readonly name?: string
   /** A short name for people. */
   readonly title?: string
-  /** What it gives, for people and models that choose. */
+  /** What it provides and when to use it: people and models decide by this. */
   readonly description: string
   /** Words that toolsets select by. */
   readonly tags?: readonly string[]
@@ -39,10 +39,10 @@ export interface EntryDefinition {
   readonly policy?: EntryPolicy
 }
 
-/** An entry only reads, so that it has no tier and asks for no approval. */
+/** An entry only reads, so it has no tier and needs no approval. */
 export type EntryPolicy = Pick<PolicyDefinition, 'scopes' | 'tenants' | 'timeoutMs' | 'cost' | 'egress'>
 
-/** Values for an argument that begin with what was typed; `others` has the arguments that are complete already. */
+/** Returns suggestions for an argument, given the typed text; `others` are the arguments that already have values. */
 export type Complete = (
   value: string,
   others: Readonly<Record<string, string>>,
@@ -67,7 +67,7 @@ const POLICY_KEYS = Object.keys({
   egress: true,
 } satisfies Record<keyof EntryPolicy, true>)
 
-/** The members of the entry that are members of a tool, too. */
+/** The members that entries share with tools. */
 export function commonMembers(written: WrittenMembers, report: Report): WrittenMembers {
   const { id, name, title, description, tags, requirements, policy = {} } = written
   if (isRecord(policy)) checkKeys(policy, POLICY_KEYS, 'policy', report)
@@ -79,7 +79,7 @@ export function commonMembers(written: WrittenMembers, report: Report): WrittenM
   }
 }
 
-/** The members of the entry that lists show beside its name. */
+/** The members that lists show besides the name. */
 export function listedMembers({ title, description, icons }: WrittenMembers, report: Report): JsonObject {
   const shown = readIcons(icons, report)
   return {

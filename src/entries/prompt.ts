@@ -20,18 +20,18 @@ import {
 } from './entry-definition.ts'
 
 /**
- * `prompt()`: a prompt that clients of MCP offer to their users, written as code. The package exports it, and loaders find it
- * as they find tools.
+ * `prompt()`: a prompt that MCP clients offer to their users, written as code. The package exports it, and loaders find
+ * prompts in the same way as tools.
  * Invariant: getting a prompt is a call like that of a tool, with the same checks, context, limits and journal (MCP-130).
  */
 
-/** One message of a prompt. A text stands for a block of text. */
+/** One message of a prompt. A string means one text block. */
 export interface PromptMessage {
   readonly role: 'user' | 'assistant'
   readonly content: string | ContentBlock
 }
 
-/** A text is one message of the user. */
+/** A string means one message of the user. */
 export type PromptResult =
   | string
   | readonly PromptMessage[]
@@ -41,7 +41,7 @@ export type PromptResult =
 export interface PromptDefinition<I extends SchemaLike = SchemaLike> extends EntryDefinition {
   /** The arguments, all of them texts: an object of schemas (`{ city: z.string() }`) or another schema. Default none. */
   readonly input?: I
-  /** Values for arguments while a user types. An argument with a fixed list of values (`z.enum`) needs no function. */
+  /** Suggests values for arguments while a user types. An argument with a fixed list of values (`z.enum`) needs no function. */
   readonly complete?: { readonly [Name in keyof InputOf<I>]?: Complete }
   /** Makes the messages. Throw a `ToolError` for a failure that the user should read. */
   readonly run: (args: InputOf<I>, context: ToolContext) => PromptResult | Promise<PromptResult>
@@ -154,7 +154,7 @@ function choicesOf({ enum: listed, const: only }: JsonObject): readonly string[]
   return texts.length > 0 && texts.length === values.length ? texts : undefined
 }
 
-/** The result as the protocol has it; what has another form fails the check of the output. */
+/** The result in the form of the protocol. A result that cannot be converted is returned unchanged and fails the output check. */
 function toResult(given: unknown): unknown {
   if (typeof given === 'string' || Array.isArray(given)) return { messages: toMessages(given) }
   if (!isRecord(given)) return given

@@ -14,18 +14,18 @@ import {
 import { isAddress, type ParamsOf, readTemplate, type UriTemplate } from './uri-template.ts'
 
 /**
- * `resource()`: something to read under one address, or under all addresses of a template, written as code. The package exports
- * it, and loaders find it as they find tools.
+ * `resource()`: readable content at one address, or at all addresses of a template, written as code. The package exports it,
+ * and loaders find resources in the same way as tools.
  * Invariant: a read is a call like that of a tool, with the same checks, context, limits and journal (MCP-132).
  */
 
-/** One part of what is read. Without an address it has that of the request, without a type that of the definition. */
+/** One part of the content. Default address: the requested one. Default type: the one in the definition. */
 export type ResourceContent = {
   readonly uri?: string
   readonly mimeType?: string
 } & ({ readonly text: string } | { readonly blob: Uint8Array | string })
 
-/** A text, bytes, or several parts. Nothing means that there is no such resource. */
+/** A text, bytes, or several parts. `undefined` means that there is no such resource. */
 export type ResourceResult =
   | string
   | Uint8Array
@@ -33,7 +33,7 @@ export type ResourceResult =
       readonly contents: readonly ResourceContent[]
       /** How long clients of 2026-07-28 may keep it, in milliseconds. Default 0. */
       readonly ttlMs?: number
-      /** `public`: everyone reads the same. Default `private`. */
+      /** `public`: the content is the same for all callers. Default `private`. */
       readonly cacheScope?: 'public' | 'private'
     }
   | undefined
@@ -60,7 +60,7 @@ export interface TemplateResource<Template extends string> extends CommonResourc
   readonly uri?: undefined
   /** For example `docs://{page}`, `files:///{+path}` (values with `/`) or `search://all{?q,limit}`. */
   readonly uriTemplate: Template
-  /** Values for variables while a user types. */
+  /** Suggests values for variables while a user types. */
   readonly complete?: { readonly [Name in keyof ParamsOf<Template>]?: Complete }
   readonly read: (
     request: { readonly uri: string; readonly params: ParamsOf<Template> },
@@ -83,7 +83,7 @@ export function resource(definition: ResourceDefinition): ResourceDefinition & D
 
 type Listener = (uri: string) => void
 
-/** Listeners by the definition that authors hold. */
+/** Listeners by the author's definition object, which `resourceChanged` gets. */
 const LISTENERS = new WeakMap<object, Set<Listener>>()
 
 function watchOwn(definition: object, asked: string, onUpdated: Listener): () => void {
@@ -127,7 +127,7 @@ const INPUT: JsonObject = {
 
 const RESULT: JsonObject = {
   type: 'object',
-  description: 'What the resource holds.',
+  description: 'The content of the resource.',
   properties: {
     contents: {
       type: 'array',
@@ -211,17 +211,17 @@ function readAddress(
   if (isFixed === (uriTemplate !== undefined))
     return report(
       'uri',
-      isFixed ? 'Is there beside `uriTemplate`.' : 'Is missing.',
+      isFixed ? 'Is set together with `uriTemplate`.' : 'Is missing.',
       "Write `uri: 'docs://guide'` for one address, or `uriTemplate: 'docs://{page}'` for many.",
     )
   if (!isAddress(address))
     return report(
       where,
-      `Is ${describeValue(address)}, which is no address.`,
+      `Is ${describeValue(address)}, which is not an address.`,
       'Write a scheme and what follows it, without spaces: `docs://guide`.',
     )
   if (isFixed && complete !== undefined)
-    report('complete', 'Is there without a variable to complete.', 'Leave it out, or write `uriTemplate`.')
+    report('complete', 'Is set, but `uri` has no variables.', 'Leave it out, or write `uriTemplate`.')
   return isFixed ? undefined : readTemplate(address, report)
 }
 
@@ -240,14 +240,14 @@ function readAnnotations({ annotations }: WrittenMembers, report: Report): JsonO
   return {}
 }
 
-/** The code of the protocol for it; the newest revision gets its own one instead (MCP-115). */
+/** The protocol's error code for an unknown resource; the newest revision has another code (MCP-115). */
 const UNKNOWN_RESOURCE = -32_002
 
 function unknownResource(uri: string): Error {
   return fault('tool_failed', `Unknown resource: ${uri}`, { errorNumber: UNKNOWN_RESOURCE })
 }
 
-/** The result as the protocol has it; what has another form fails the check of the output. */
+/** The result in the form of the protocol. A result that cannot be converted is returned unchanged and fails the output check. */
 function toResult(given: unknown, uri: string, mimeType: string | undefined): unknown {
   if (typeof given === 'string') return { contents: [toContent({ text: given }, uri, mimeType)] }
   if (given instanceof Uint8Array) return { contents: [toContent({ blob: given }, uri, mimeType)] }

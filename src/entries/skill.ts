@@ -10,14 +10,14 @@ import { type DefinedTool, type EntryReader, markEntry, type WrittenMembers } fr
 import { COMMON_KEYS, commonMembers, type EntryDefinition } from './entry-definition.ts'
 
 /**
- * `skill()`: a folder with a `SKILL.md`, served to agents as instructions (MCP-207). The package exports it, and loaders find it
- * as they find tools.
+ * `skill()`: a folder with a `SKILL.md`, served to agents as instructions (MCP-207). The package exports it, and loaders find
+ * skills in the same way as tools.
  * Invariant: the files are read once, when the server loads the definition, so that every digest is that of the content served.
  */
 
 export interface SkillDefinition
   extends Pick<EntryDefinition, 'id' | 'title' | 'tags' | 'requirements' | 'policy'> {
-  /** The folder that holds `SKILL.md`: an absolute path, or a `file:` address. */
+  /** The folder that contains `SKILL.md`: an absolute path, or a `file:` address. */
   readonly folder: string | URL
 }
 
@@ -135,7 +135,7 @@ function readFile(loaded: LoadedSkill | undefined, uri: string): JsonObject {
   }
 }
 
-/** The address with its names percent-encoded as this module does it. */
+/** The address with the percent-encoding that this module uses, because clients may encode other characters. */
 function respelled(uri: string): string {
   const [, root = '', path = ''] = /^(skill:\/\/[^/]*)\/(.*)$/s.exec(uri) ?? []
   const names = path.split('/').map((name) => {

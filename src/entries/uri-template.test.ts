@@ -25,7 +25,7 @@ describe('addresses of a template', () => {
     ['search://all{?q,limit}', 'search://all?limit=3&q=a%26b', { q: 'a&b', limit: '3' }],
     ['search://all{?q,limit}', 'search://all?other=3', undefined],
     ['search://{where}{?q}', 'search://here?q=1=2', { where: 'here', q: '1=2' }],
-  ])('%s reads %s', (template, uri, params) => {
+  ])('%s matches %s', (template, uri, params) => {
     expect(read(template).made?.paramsOf(uri)).toEqual(params)
   })
 
@@ -46,13 +46,13 @@ describe('addresses of a template', () => {
     expect(problems).toHaveLength(1)
   })
 
-  it('takes time in proportion to the length of an address', () => {
+  it('takes time linear in the length of an address', () => {
     const { made } = read('x://{+a}-{+b}-{+c}-{+d}!')
     const uri = `x://${'a-'.repeat(200_000)}`
     expect(made?.paramsOf(uri)).toBeUndefined()
   })
 
-  it('gives the types of its variables', () => {
+  it('types its variables', () => {
     expectTypeOf<ParamsOf<'a://{b}/{+c}{?d,e}'>>().toEqualTypeOf<{
       readonly b: string
       readonly c: string

@@ -1,13 +1,13 @@
 import type { Report } from '#kernel/base/errors'
 
 /**
- * URI templates (RFC 6570) of resources written as code: reads one, and finds the values of its variables in an address.
- * `resource.ts` uses it.
+ * URI templates (RFC 6570) of resources written as code: parses a template, and finds the values of its variables in an
+ * address. `resource.ts` uses it.
  * Invariant: reading an address takes time linear in its length, whatever the template. The value of a variable ends where the
  * text after the variable occurs first.
  */
 
-/** The names in a template, as types: those of a query are optional. */
+/** The type of a template's variables; variables of a query are optional. */
 export type ParamsOf<Template extends string> = Together<NamesIn<Template>>
 
 type Together<T> = { [K in keyof T]: T[K] }
@@ -52,7 +52,7 @@ export function isAddress(text: unknown): text is string {
   return typeof text === 'string' && SCHEME.test(text) && !/[\s\p{Cc}]/u.test(text) && text.isWellFormed()
 }
 
-/** Reports what is not supported: lists and prefixes of values, and variables without text between them. */
+/** Parses a template. Reports unsupported ones: with lists or prefixes of values, or with variables without text between them. */
 export function readTemplate(template: string, report: Report): UriTemplate | undefined {
   const pieces = template.split(EXPRESSION)
   const bad = (problem: string) =>
@@ -131,7 +131,7 @@ function addQuery(params: Map<string, string>, text: string, names: readonly str
   return true
 }
 
-/** `undefined` for percent signs that encode nothing. */
+/** `undefined` for invalid percent-encoding. */
 function decoded(text: string): string | undefined {
   try {
     return decodeURIComponent(text)

@@ -4,7 +4,8 @@ import { childPointer, isJsonObject, type JsonValue, parseJson, pointerSteps } f
 /*
  * Paths into a recorded result: JSON Pointer (`/items/3/name`) and a dotted form (`items[3].name`, `items.3.name`).
  * Reading, projection and the texts for models use them.
- * Invariant: a path that leads nowhere is an error that says what is there; a text that holds JSON can be entered like the value itself.
+ * Invariant: a path to a missing value is an error that lists the existing members; a text that contains JSON is treated like
+ * the JSON value.
  */
 
 /** The steps of a path in either form; `undefined` if it cannot be read. */
@@ -44,7 +45,7 @@ export interface Found {
   readonly name: string | undefined
 }
 
-/** The value at a path; throws a `ToolError` that names what is there instead. */
+/** The value at a path; throws a `ToolError` that lists the existing members if there is none. */
 export function valueAt(root: JsonValue, path: string): Found {
   const steps = readPath(path)
   if (steps === undefined)
@@ -54,7 +55,7 @@ export function valueAt(root: JsonValue, path: string): Found {
     )
   let found: Found = { pointer: '', value: root, parent: undefined, name: undefined }
   for (const step of steps) {
-    const container = enter(found.value)
+    const container = parseJsonText(found.value)
     const value = memberOf(container, step)
     if (value === undefined) throw notThere(found.pointer, container, step)
     found = { pointer: childPointer(found.pointer, step), value, parent: container, name: step }
@@ -62,8 +63,8 @@ export function valueAt(root: JsonValue, path: string): Found {
   return found
 }
 
-/** A text that holds a JSON object or array stands for it: many MCP servers send their data as text. */
-export function enter(value: JsonValue): JsonValue {
+/** Parses a text that contains a JSON object or array, because many MCP servers send data as text. Other values are unchanged. */
+export function parseJsonText(value: JsonValue): JsonValue {
   if (typeof value !== 'string' || !/^\s*[[{]/.test(value)) return value
   const parsed = parseJson(value)
   return typeof parsed === 'object' && parsed !== null ? parsed : value

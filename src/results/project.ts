@@ -1,10 +1,10 @@
 import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#kernel/base/json'
-import { enter, readPath } from './paths.ts'
+import { parseJsonText, readPath } from './paths.ts'
 
 /*
  * Keeps the members of a value that a list of paths names, and names the others. Policies of tools (`project`) and the reading of
  * results (`select`) use it.
- * Invariant: arrays are not steps of a path: `items.name` keeps the name of each item.
+ * Invariant: an array is not a step of a path: `items.name` keeps the name of each item.
  */
 
 export interface Projected {
@@ -49,10 +49,10 @@ function stepsOf(path: string): readonly string[] {
 }
 
 function keep(value: JsonValue, kept: Kept, path: string, leftOut: Set<string>): JsonValue {
-  const entered = enter(value)
-  if (Array.isArray(entered)) return entered.map((item) => keep(item, kept, path, leftOut))
-  if (!isJsonObject(entered)) return value
-  return keepMembers(entered, kept, path, leftOut)
+  const parsed = parseJsonText(value)
+  if (Array.isArray(parsed)) return parsed.map((item) => keep(item, kept, path, leftOut))
+  if (!isJsonObject(parsed)) return value
+  return keepMembers(parsed, kept, path, leftOut)
 }
 
 function keepMembers(object: JsonObject, kept: Kept, path: string, leftOut: Set<string>): JsonObject {

@@ -27,7 +27,7 @@ describe('paths', () => {
     expect(readPath('a..b')).toBeUndefined()
   })
 
-  it('says what is there if a path leads nowhere', () => {
+  it('lists the existing members if a path leads to none', () => {
     const value = { items: [1, 2], name: 'x' }
     expect(() => valueAt(value, '/itmes')).toThrow(
       'There is no "itmes" at this path. The result has the members items, name.',
@@ -38,7 +38,7 @@ describe('paths', () => {
     expect(() => valueAt(value, 'a[')).toThrow('is not a path')
   })
 
-  it('enters a text that holds JSON', () => {
+  it('reads a text that contains JSON', () => {
     const value = { content: [{ type: 'text', text: '{"items":[{"id":7}]}' }] }
     expect(valueAt(value, '/content/0/text/items/0/id').value).toBe(7)
     expect(readPart(value, { path: '/content/0/text' }, MAX)).toMatchObject({ unit: 'characters', total: 20 })
@@ -53,7 +53,7 @@ describe('readPart', () => {
     ...{ id, state: id % 10 === 0 ? 'open' : 'closed', labels: [`l${id}`], user: { login: `u${id}` } },
   }))
 
-  it('reads items by range, and says where the next ones begin', () => {
+  it('reads items by range, and returns the offset of the next ones', () => {
     const part = readPart({ items }, { path: '/items', offset: 10, limit: 2 }, MAX)
     expect(part).toMatchObject({ value: items.slice(10, 12), offset: 10, count: 2, total: 100, next: 12 })
     expect(partText(part)).toBe('/items: items 10 to 11 of 100. Read on with offset 12.')
@@ -79,7 +79,7 @@ describe('readPart', () => {
     expect(() => readPart({}, { where: { member: 'a' } }, MAX)).toThrow('filters the items of an array')
   })
 
-  it('reads texts by characters and data of blocks by bytes', () => {
+  it('reads texts by characters, and the data of blocks by bytes', () => {
     const text = 'é😀'.repeat(1_000)
     const data = Buffer.from(Array.from({ length: 5_000 }, (_, index) => index % 256)).toString('base64')
     const value = { text, block: { type: 'image', mimeType: 'image/png', data } }
@@ -94,7 +94,7 @@ describe('readPart', () => {
     expect(bytes.toString('base64')).toBe(data)
   })
 
-  it('reads every part of every value, each within the bytes', () => {
+  it('reads every part of every value, each within the limit', () => {
     const value = fc.jsonValue({ maxDepth: 5 }).map((json) => {
       const copy: JsonValue = JSON.parse(JSON.stringify(json))
       return { copy, many: Array.from({ length: 60 }, () => copy), long: 'long "text" é\n'.repeat(99) }
@@ -109,7 +109,7 @@ describe('readPart', () => {
     )
   })
 
-  it('describes a part in few words, whatever its names', () => {
+  it('describes a part in a short text, whatever its names', () => {
     const odd = Object.fromEntries(
       Array.from({ length: 50 }, (_, index) => [`${'n'.repeat(500)}${index}`, 'x'.repeat(900)]),
     )
@@ -120,7 +120,7 @@ describe('readPart', () => {
 })
 
 describe('project', () => {
-  it('keeps the members that paths name, through arrays, and names the others', () => {
+  it('keeps the members that the paths name, through arrays, and lists the others', () => {
     const value = { total: 2, items: [{ id: 1, url: 'x', owner: { login: 'a', id: 9 } }], next: null }
     for (const paths of [
       ['total', 'items.id', 'items.owner.login'],
@@ -135,7 +135,7 @@ describe('project', () => {
 })
 
 describe('addresses', () => {
-  it('name a call, its content and a part', () => {
+  it('contain a call id, the root and a part', () => {
     expect(readHandle('abc')).toMatchObject({ callId: 'abc', root: 'value' })
     expect(readHandle('collet://calls/a%2Fb?path=/items&offset=3')).toMatchObject({
       callId: 'a/b',
@@ -163,7 +163,7 @@ describe('addresses', () => {
 })
 
 describe('valueText', () => {
-  it('writes lists of equal objects as TOON where it is shorter', () => {
+  it('writes lists of equal objects as TOON if that is shorter', () => {
     const list = [
       { id: 1, name: 'Ada' },
       { id: 2, name: 'Bob' },
@@ -190,7 +190,7 @@ function pages(
   return parts
 }
 
-/** Puts a value together from parts, as a reader without the value would. */
+/** Assembles a value from its parts, like a reader that does not have the value. */
 function assemble(root: JsonValue, path: string, maxBytes: number): JsonValue {
   const parts = pages(root, path, maxBytes)
   const [first] = parts

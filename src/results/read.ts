@@ -1,14 +1,14 @@
 import { fault } from '#kernel/base/errors'
 import { canonicalJson, childPointer, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
-import { enter, type Found, valueAt } from './paths.ts'
+import { type Found, parseJsonText, valueAt } from './paths.ts'
 import { project } from './project.ts'
 import { beginningOf, byteLength, type LeftOut, shapeValue, wholeEnd } from './shape.ts'
 
 /*
  * Reads a part of a recorded result: by path, by range (items, members, characters, bytes of base64), by a filter of items.
  * MCP's `read_result`, the HTTP route and the command line use it.
- * Invariants: the value of a part has at most the given bytes as JSON; every read advances, so that all parts together are the
- * whole value.
+ * Invariants: the JSON of a part has at most the given number of bytes; every read advances, so that all parts together are
+ * the whole value.
  */
 
 export interface ReadRequest {
@@ -20,7 +20,7 @@ export interface ReadRequest {
   readonly where?: Where | undefined
   /** Members to return of an object, or of each item. */
   readonly select?: readonly string[] | undefined
-  /** `text`: the part as text, by characters. `json`: a text that holds JSON is read as JSON. */
+  /** `text`: the part as text, by characters. `json`: a text that contains JSON is read as JSON. */
   readonly format?: ReadFormat | undefined
 }
 
@@ -28,10 +28,10 @@ export const READ_FORMATS = ['json', 'text', 'toon'] as const
 type ReadFormat = (typeof READ_FORMATS)[number]
 
 export interface Where {
-  /** Path of the member inside of an item; empty for the item itself. */
+  /** Path of the member inside an item; empty for the item itself. */
   readonly member: string
   readonly equals?: JsonValue | undefined
-  /** Part of a text, in any case; or an item of a list. */
+  /** Part of a text, ignoring case; or an item of a list. */
   readonly contains?: string | undefined
 }
 
@@ -42,7 +42,7 @@ export interface ResultPart {
   readonly path: string
   readonly type: 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null'
   readonly value: JsonValue
-  /** What `offset`, `count` and `total` count; absent for numbers, booleans and null. */
+  /** The unit of `offset`, `count` and `total`; absent for numbers, booleans and null. */
   readonly unit?: Unit
   readonly offset?: number
   readonly count?: number
@@ -52,7 +52,7 @@ export interface ResultPart {
   readonly next?: number
   /** With a filter: the positions of the items in the array. */
   readonly indexes?: readonly number[]
-  /** Places inside of the value that are shortened, as pointers from the root. */
+  /** The shortened parts of the value, as pointers from the root. */
   readonly leftOut: readonly LeftOut[]
 }
 
@@ -61,9 +61,12 @@ export function readPart(root: JsonValue, request: ReadRequest, maxBytes: number
   if (request.format === 'text') return readText(found, asText(found.value), request, maxBytes)
   const { where, select, format } = request
   const asJson = where !== undefined || select !== undefined || format !== undefined
-  const value = asJson ? enter(found.value) : found.value
+  const value = asJson ? parseJsonText(found.value) : found.value
   if (where !== undefined && !Array.isArray(value))
-    throw fault('request_invalid', `"where" filters the items of an array, and ${placeOf(found)} is none.`)
+    throw fault(
+      'request_invalid',
+      `"where" filters the items of an array, but ${nameOf(found)} is not an array.`,
+    )
   if (Array.isArray(value)) return readItems(found, value, request, maxBytes)
   if (isJsonObject(value)) return readMembers(found, selectIn(value, select), request, maxBytes)
   if (typeof value !== 'string') return { path: found.pointer, type: typeOf(value), value, leftOut: [] }
@@ -100,7 +103,7 @@ function readItems(
   }
 }
 
-/** Without a range, all members are shown as far as they fit; with a range, some of them whole. */
+/** Without a range, members are shortened so that all of them fit; with a range, as many whole members as fit are returned. */
 function readMembers(
   { pointer }: Found,
   object: JsonObject,
@@ -158,7 +161,7 @@ function readBytes(
   return { path: pointer, type: 'string', unit: 'bytes', value, leftOut: [], ...range }
 }
 
-/** Data of an image, a sound or a file in content blocks of MCP. */
+/** Whether the text is the base64 of an image, a sound or a file in a content block of MCP. */
 function isBytes({ name, parent }: Found): boolean {
   if (parent === undefined || !isJsonObject(parent)) return false
   if (name === 'data') return typeof parent.mimeType === 'string' && typeof parent.type === 'string'
@@ -245,6 +248,6 @@ function typeOf(value: JsonValue): ResultPart['type'] {
   return type === 'string' || type === 'number' || type === 'boolean' ? type : 'object'
 }
 
-function placeOf({ pointer }: Found): string {
+function nameOf({ pointer }: Found): string {
   return pointer === '' ? 'the result' : pointer
 }

@@ -8,7 +8,7 @@ import { READ_FORMATS, type ReadRequest, type ResultPart, readPart, type Where }
 
 /*
  * Results of recorded calls by their handles: `collet://calls/ID` is the value, `collet://calls/ID/content/0` the first content
- * block that an MCP server sent, and a query says which part (`path`, `offset`, `limit`, `where`, `select`, `format`).
+ * block that an MCP server sent, and a query selects a part (`path`, `offset`, `limit`, `where`, `select`, `format`).
  * MCP, HTTP and the command line read results through it. Invariant: a caller reads exactly the calls that `GET /calls/{id}` shows it.
  */
 
@@ -22,7 +22,7 @@ export function isHandle(uri: string): boolean {
   return uri.startsWith(SCHEME)
 }
 
-/** A handle, read. */
+/** A parsed handle. */
 export interface ResultAddress {
   readonly callId: string
   /** `content`: the content blocks instead of the value. */
@@ -76,7 +76,7 @@ export function readQuery(query: URLSearchParams): ReadRequest {
   })
 }
 
-/** Members of a read as callers write them. */
+/** The parameters of a read before they are checked. */
 interface WrittenRequest extends Omit<ReadRequest, 'format'> {
   readonly format?: string | undefined
 }
@@ -89,7 +89,7 @@ export function checkedRequest({ format, ...request }: WrittenRequest): ReadRequ
   for (const [name, min] of [['offset', 0] as const, ['limit', 1] as const]) {
     const number = request[name]
     if (number !== undefined && (!Number.isSafeInteger(number) || number < min))
-      throw fault('request_invalid', `"${name}" must be a whole number from ${min} on.`)
+      throw fault('request_invalid', `"${name}" must be a whole number of at least ${min}.`)
   }
   return { ...request, format: known }
 }
@@ -106,7 +106,7 @@ function whereOf(text: string): Where {
   return sign === '=' ? { member, equals: value } : { member, contains: value }
 }
 
-/** What can be read of a call that has ended. */
+/** The readable result of a call that has ended. */
 interface RecordedResult {
   readonly callId: string
   readonly tool: string
@@ -141,7 +141,7 @@ export async function findResult(
 
 function resultOf({ callId, tool, outcome, untrusted }: CallView): RecordedResult {
   if (outcome === undefined)
-    throw fault('request_invalid', 'The call has not ended, so it has no result yet. Ask again later.')
+    throw fault('request_invalid', 'The call has not ended, so it has no result yet. Try again later.')
   const shared = { callId, tool, untrusted: untrusted === true }
   if (outcome.ok) {
     const value: JsonValue = JSON.parse(outcome.valueJson)

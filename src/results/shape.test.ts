@@ -6,14 +6,14 @@ import { beginningOf, byteLength, shapeValue } from './shape.ts'
 const MIN = 200
 
 describe('shapeValue', () => {
-  it('keeps a value that fits as it is', () => {
+  it('returns a value that fits unchanged', () => {
     const value = { a: [1, 2, { b: 'x' }] }
     const shaped = shapeValue(value, 1_000)
     expect(shaped.value).toBe(value)
     expect(shaped.leftOut).toEqual([])
   })
 
-  it('keeps first items, the beginning of texts and small members, and lists what it left out', () => {
+  it('keeps first items, the beginning of texts and small members, and lists the rest as left out', () => {
     const value = {
       total: 5_000,
       items: Array.from({ length: 5_000 }, (_, id) => ({ id, name: `item ${id}` })),
@@ -30,7 +30,7 @@ describe('shapeValue', () => {
     ])
   })
 
-  it('names members of an object with too many of them', () => {
+  it('names some of the members that were left out of a large object', () => {
     const value = Object.fromEntries(Array.from({ length: 1_000 }, (_, index) => [`m${index}`, index]))
     const { leftOut } = shapeValue(value, MIN)
     const [{ unit, kept, of, names } = { unit: '', kept: 0, of: 0 }] = leftOut
@@ -38,12 +38,12 @@ describe('shapeValue', () => {
     expect(names?.[0]).toBe(`m${kept}`)
   })
 
-  it('shows little of base64', () => {
+  it('shows only the beginning of base64', () => {
     const { json } = shapeValue({ data: Buffer.alloc(30_000, 7).toString('base64') }, 10_000)
     expect(json.length).toBeLessThan(100)
   })
 
-  it('fits, keeps types and tells the truth for every value', () => {
+  it('fits, keeps types and lists every shortened part, for every value', () => {
     fc.assert(
       fc.property(
         fc.jsonValue({ maxDepth: 6, noUnicodeString: false }),
@@ -63,7 +63,7 @@ describe('shapeValue', () => {
     )
   })
 
-  it('never divides a character', () => {
+  it('never splits a character', () => {
     for (let bytes = 0; bytes < 40; bytes += 1)
       expect(beginningOf('a😀é€'.repeat(5), bytes).isWellFormed()).toBe(true)
   })

@@ -3,18 +3,18 @@ import { childPointer, isJsonObject, type JsonObject, type JsonValue, setMember 
 /*
  * Shortens a JSON value to a number of bytes: long texts keep their beginning, long arrays their first items, large objects as many
  * members as fit. The replies of MCP and the reading of results use it.
- * Invariants: the result has at most the given bytes as JSON; every value keeps its type; every place where something was left out
- * is listed with the amount, and a shortened text says so itself.
+ * Invariants: the JSON of the result has at most the given number of bytes; every value keeps its type; every shortened part is
+ * listed with the amount that was left out, and a shortened text ends with a note.
  */
 
-/** A place where something was left out. */
+/** A shortened part of a value. */
 export interface LeftOut {
   /** JSON Pointer from the value that was shortened. */
   readonly path: string
   readonly unit: 'items' | 'members' | 'characters'
   readonly kept: number
   readonly of: number
-  /** Members that were left out, at most a few. */
+  /** Names of a few of the members that were left out. */
   readonly names?: readonly string[]
 }
 
@@ -45,7 +45,7 @@ export function byteLength(text: string): number {
   return Buffer.byteLength(text)
 }
 
-/** The beginning of a text that fits, without half of a character. */
+/** The longest beginning of a text that fits, without splitting a character. */
 export function beginningOf(text: string, maxBytes: number): string {
   if (text.length * 3 <= maxBytes) return text
   let end = Math.min(text.length, Math.max(0, maxBytes))
@@ -57,7 +57,7 @@ export function beginningOf(text: string, maxBytes: number): string {
   return text.slice(0, wholeEnd(text, end))
 }
 
-/** An end that does not divide a pair of surrogates. */
+/** The given end, or one before it if it would split a surrogate pair. */
 export function wholeEnd(text: string, end: number): number {
   if (end <= 0 || end >= text.length) return Math.max(0, Math.min(end, text.length))
   const last = text.charCodeAt(end - 1)
@@ -65,7 +65,7 @@ export function wholeEnd(text: string, end: number): number {
   return isHalf && text.charCodeAt(end) <= 0xdf_ff ? end - 1 : end
 }
 
-/** Deeper values are shown as empty; tools of others cannot return them. */
+/** Deeper values are shown as empty. */
 const MAX_DEPTH = 200
 
 /** The sizes of a value's parts as JSON, each measured once. */
@@ -90,19 +90,19 @@ class Sizes {
   }
 }
 
-/** A name with its quotes, the colon and the comma. */
+/** The size of a member's name with its quotes, the colon and the comma. */
 function nameSize(name: string): number {
   return byteLength(JSON.stringify(name)) + 2
 }
 
-interface Place {
+interface Position {
   readonly path: string
   readonly depth: number
 }
 
-/** Room that a shortened member or item needs to be of use. */
+/** Minimum size of a shortened member or item; a shorter one would say too little. */
 const MIN_BYTES = 40
-/** Shortened items of an array whose first item does not fit. */
+/** Number of shortened items of an array whose first item does not fit. */
 const MAX_SHORTENED_ITEMS = 3
 const MAX_NAMES = 8
 const NAME_LENGTH = 40
@@ -115,14 +115,14 @@ class Shaper {
     this.#sizes = sizes
   }
 
-  shape(value: JsonValue, budget: number, place: Place): JsonValue {
-    if (this.#sizes.of(value, place.depth) <= budget) return value
-    if (typeof value === 'string') return this.#text(value, budget, place)
-    if (Array.isArray(value)) return this.#array(value, budget, place)
-    return isJsonObject(value) ? this.#object(value, budget, place) : value
+  shape(value: JsonValue, budget: number, position: Position): JsonValue {
+    if (this.#sizes.of(value, position.depth) <= budget) return value
+    if (typeof value === 'string') return this.#text(value, budget, position)
+    if (Array.isArray(value)) return this.#array(value, budget, position)
+    return isJsonObject(value) ? this.#object(value, budget, position) : value
   }
 
-  #text(text: string, budget: number, { path }: Place): string {
+  #text(text: string, budget: number, { path }: Position): string {
     const room = Math.max(0, budget - noteOf(text.length, text.length).length - 6)
     const start = beginningOf(text, isEncoded(text) ? Math.min(room, ENCODED_BYTES) : room)
     // Escapes may take more bytes than the characters.
@@ -132,7 +132,7 @@ class Shaper {
     return `${kept}${noteOf(kept.length, text.length)}`
   }
 
-  #array(items: readonly JsonValue[], budget: number, { path, depth }: Place): JsonValue {
+  #array(items: readonly JsonValue[], budget: number, { path, depth }: Position): JsonValue {
     const kept: JsonValue[] = []
     const note = this.leftOut.length
     let left = budget - 2
@@ -146,7 +146,7 @@ class Shaper {
     const share = Math.floor(left / (kept.length === 0 ? wanted : 1)) - 1
     const isDeep = depth >= MAX_DEPTH
     while (kept.length < wanted && kept.length < items.length && !isDeep) {
-      // One item gets all the room, if there is not enough for several.
+      // If the space is not enough for several items, one item gets all of it.
       const room = share >= MIN_BYTES ? share : left - 1
       if (room < MIN_BYTES) break
       const at = { path: childPointer(path, kept.length), depth: depth + 1 }
@@ -159,8 +159,8 @@ class Shaper {
     return kept
   }
 
-  /** Small members stay whole; the others share what is left. */
-  #object(object: JsonObject, budget: number, { path, depth }: Place): JsonValue {
+  /** Small members stay whole; the others share the remaining space. */
+  #object(object: JsonObject, budget: number, { path, depth }: Position): JsonValue {
     const entries = Object.entries(object)
     const fitting = depth >= MAX_DEPTH ? [] : fittingMembers(entries, budget - 2)
     const note = this.leftOut.length
@@ -176,12 +176,12 @@ class Shaper {
     const kept: Record<string, JsonValue> = {}
     for (const [name, value] of fitting)
       setMember(kept, name, this.shape(value, share, { path: childPointer(path, name), depth: depth + 1 }))
-    // Places are listed from the outside to the inside.
+    // Outer parts are listed before inner ones.
     return this.leftOut.length === note ? object : kept
   }
 }
 
-/** The first members whose names fit, with room for a shortened value each. */
+/** The first members whose names fit, with space for a shortened value each. */
 function fittingMembers<Value>(
   entries: readonly (readonly [string, Value])[],
   budget: number,
@@ -209,7 +209,7 @@ export function shareOf(sizes: readonly number[], room: number): number {
 const ENCODED_BYTES = 24
 const ENCODED = /^[A-Za-z0-9+/_=-]{400}/
 
-/** Base64 and the like: its beginning tells a model nothing. */
+/** True for base64 and similar texts, whose beginning is meaningless to a model. */
 function isEncoded(text: string): boolean {
   return ENCODED.test(text)
 }
@@ -222,7 +222,7 @@ function shortName(name: string): string {
   return name.length > NAME_LENGTH ? `${name.slice(0, NAME_LENGTH)}…` : name
 }
 
-/** Nothing of the value fits. */
+/** The result if no part of the value fits. */
 function emptied(value: JsonValue): Shaped {
   if (Array.isArray(value))
     return { value: [], json: '[]', leftOut: [{ path: '', unit: 'items', kept: 0, of: value.length }] }

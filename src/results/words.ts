@@ -4,15 +4,15 @@ import type { ResultPart } from './read.ts'
 import type { LeftOut } from './shape.ts'
 
 /*
- * Says in words what of a result was left out, where the whole is kept and how to read on. MCP sends these texts to models, and
- * the command line prints them.
+ * Texts about shortened results: what was left out, which part was read, and how to read the rest. MCP sends these texts to
+ * models, and the command line prints them.
  * Invariant: a text has at most `MAX_WORDS_BYTES` bytes, whatever the names in a result.
  */
 
-/** Room that callers leave for a text. */
+/** Number of bytes that callers reserve for a text. */
 export const MAX_WORDS_BYTES = 1_500
 
-/** A value as text. TOON is used where it is shorter than JSON, which it is for lists of equal objects. */
+/** A value as text. TOON is used only if it is shorter than JSON, as for lists of objects with the same members. */
 export function valueText(value: JsonValue, format: 'json' | 'text' | 'toon' = 'json'): string {
   if (typeof value === 'string') return value
   const json = JSON.stringify(value)
@@ -24,7 +24,7 @@ export function valueText(value: JsonValue, format: 'json' | 'text' | 'toon' = '
 const MAX_PLACES = 8
 const MAX_PATH = 80
 
-/** One line for each place, and the number of the others. */
+/** One line for each of the first shortened parts, and the number of the others. */
 export function placesText(leftOut: readonly LeftOut[], from = ''): string {
   const shown = leftOut.slice(0, MAX_PLACES).map((place) => `- ${placeText(place, from)}`)
   const more = leftOut.length - shown.length
@@ -39,19 +39,19 @@ function placeText({ path, unit, kept, of, names = [] }: LeftOut, from: string):
 
 const MAX_LIST = 5
 
-/** Names, the first ones only. */
+/** The first names, and the number of the others. */
 export function shortList(names: readonly string[], total = names.length, max = MAX_LIST): string {
   const shown = names.slice(0, max).map((name) => (name.length > 40 ? `${name.slice(0, 40)}…` : name))
   const more = total - shown.length
   return more > 0 ? `${shown.join(', ')} and ${more} more` : shown.join(', ')
 }
 
-/** A pointer is not cut in its beginning, which tells where to look. */
+/** Cuts the end of a long pointer, because its beginning is needed to find the value. */
 function shortPath(path: string): string {
   return path.length > MAX_PATH ? `${path.slice(0, MAX_PATH)}…` : path
 }
 
-/** Which part was read, and where the next one begins. */
+/** Describes the part that was read, and the offset of the next one. */
 export function partText({
   path,
   type,

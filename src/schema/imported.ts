@@ -97,13 +97,13 @@ function excessOf(written: JsonObject): string | undefined {
  */
 export function upgradeInput(written: JsonObject): JsonObject {
   const schema = upgradeSchema(written)
-  // A definition that a negation refers to stays as it is.
+  // A definition that a negation refers to stays unchanged.
   const kept = hasNegatedReference(schema) ? DEFINITIONS : new Set<string>()
   const relaxed = relaxRequired(schema, kept)
   return isJsonObject(relaxed) ? relaxed : schema
 }
 
-/** Keywords for which a schema that accepts more makes the whole accept less. */
+/** Keywords whose subschema, if it accepts more, makes the whole schema accept less. */
 const NEGATING: ReadonlySet<string> = new Set(['not', 'if', 'contains'])
 
 function relaxRequired(schema: JsonValue, kept: ReadonlySet<string>): JsonValue {
@@ -117,7 +117,7 @@ function relaxRequired(schema: JsonValue, kept: ReadonlySet<string>): JsonValue 
     setMember(made, keyword, next)
   }
   if (isSame) return schema
-  // A value that fitted one branch may now fit several.
+  // A value that matched one branch may now match several.
   if (made.oneOf !== schema.oneOf && made.oneOf !== undefined) {
     const { oneOf, anyOf, ...rest } = made
     return anyOf === undefined ? { ...rest, anyOf: oneOf } : { ...made, oneOf: schema.oneOf ?? oneOf }

@@ -12,7 +12,7 @@ import {
 import { loosenAround } from './loosen.ts'
 
 /**
- * Writes the references of a schema out, so that published definitions have none (OTC-34, OTC-36). `prepare-tool.ts` and
+ * Inlines the references of a schema, so that published definitions have none (OTC-34, OTC-36). `prepare-tool.ts` and
  * `imported.ts` use it on schemas that have passed `checkSchema`.
  * The result is frozen. It means the same as the original, or accepts more where `onCut` permits parts to be cut.
  */
@@ -53,7 +53,7 @@ interface Inlining {
   readonly maxDepth: number
   readonly where: string
   readonly report: Report
-  /** Schemas that are being written out: meeting one again is recursion. */
+  /** Schemas that are being inlined: meeting one again is recursion. */
   readonly open: Set<JsonObject>
   /** Recursive schemas, and `'size'`: each is one finding. */
   readonly reported: Set<JsonObject | 'size'>
@@ -172,7 +172,7 @@ function asObject(schema: JsonValue): JsonObject {
   return schema === false ? { not: {} } : {}
 }
 
-/** Freezes a value that is not a schema; returns about the number of its characters in JSON. */
+/** Freezes a value that is not a schema; returns the approximate length of its JSON. */
 function freezeData(value: JsonValue): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return 1

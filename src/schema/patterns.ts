@@ -199,7 +199,7 @@ function unfoldedSize(pattern: string): number {
     here.size += size
     here.last = size
   }
-  for (const [token, least, most] of pattern.matchAll(PARTS)) {
+  for (const [token, min, max] of pattern.matchAll(PARTS)) {
     if (token === '(') {
       open.push(here)
       here = { size: 0, last: 0 }
@@ -207,8 +207,8 @@ function unfoldedSize(pattern: string): number {
       const { size } = here
       here = open.pop() ?? here
       take(size + 2)
-    } else if (least !== undefined) {
-      const times = Math.max(Number(least), Number(most ?? '') || 1, 1)
+    } else if (min !== undefined) {
+      const times = Math.max(Number(min), Number(max ?? '') || 1, 1)
       here.size += here.last * (times - 1)
       here.last *= times
     } else take(token.startsWith('\\p') || token.startsWith('\\P') ? CLASS_SIZE : 1 + token.length / 8)

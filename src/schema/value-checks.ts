@@ -10,8 +10,8 @@ import type { SchemaProblem } from './issues.ts'
 import type { Pattern } from './patterns.ts'
 
 /**
- * What every check of a value uses: the run, which counts work and collects problems, and the checks of keywords that contain
- * no schemas. `validator.ts` adds the keywords that contain schemas and joins both.
+ * The run of a check, which counts work and collects problems, and the checks of keywords that contain no schemas.
+ * `validator.ts` adds the keywords that contain schemas and joins both.
  * A check counts its work before doing it, so that a check against an imported schema ends whatever the schema contains.
  */
 
@@ -53,7 +53,7 @@ const STEPS_PER_KEPT = 4
 export const TOO_MUCH_WORK = new Error('The schema asks for too much work for this value.')
 export const NEEDS_DEADLINE = new Error('The linear-time engine would take too long for these texts.')
 
-/** The check of one value: what it may still do, and the problems it has found. */
+/** The check of one value: the work it may still do, and the problems it has found. */
 export class CheckRun {
   /** Problems are collected in a second pass, when the verdict is known. */
   problems: SchemaProblem[] | undefined
@@ -111,14 +111,14 @@ export class CheckRun {
     this.#depth -= 1
   }
 
-  /** From now on problems are collected: the first of each place that is tried, or all. */
+  /** Starts to collect problems: only the first one at which a check stops, or all. */
   collect(which: 'first' | 'all'): SchemaProblem[] {
     this.#collectsAll = which === 'all'
     this.problems = []
     return this.problems
   }
 
-  /** Adds a problem if they are collected. Always `false`, the verdict. */
+  /** Adds a problem if problems are collected. Always returns `false`, the verdict. */
   fail(
     keyword: string,
     params: SchemaProblem['params'],
@@ -131,7 +131,7 @@ export class CheckRun {
     return false
   }
 
-  /** Fails for a member that is not among `known`, which the message suggests from while that is quick. */
+  /** Fails for a member that is not in `known`. The message suggests a known name, unless too many names were compared already. */
   failUnknown(
     keyword: string,
     unknownProperty: string,
@@ -189,7 +189,7 @@ export class Evaluated {
   }
 }
 
-/** Makes the check of a keyword from the schema that has it; `undefined` if it asks for nothing. */
+/** Makes the check of a keyword from the schema that has it; `undefined` if the keyword restricts nothing. */
 type MakeValueCheck = (schema: JsonObject, document: Patterns) => Check | undefined
 interface Patterns {
   patternOf(source: string): Pattern
@@ -305,12 +305,12 @@ function isMultiple(value: number, unit: number): boolean {
 }
 
 /** Whether a text has at least this many characters. A character of Unicode has one or two units, so most texts need no count. */
-function hasLength(text: string, least: number, run: CheckRun): boolean {
-  if (text.length < least || text.length >= 2 * least) return text.length >= least
+function hasLength(text: string, min: number, run: CheckRun): boolean {
+  if (text.length < min || text.length >= 2 * min) return text.length >= min
   run.spend(1 + Math.floor(text.length / 4))
   let count = 0
   for (const _character of text) count += 1
-  return count >= least
+  return count >= min
 }
 
 function checkPattern({ pattern, format }: JsonObject, document: Patterns): Check | undefined {

@@ -3,8 +3,9 @@ import type { Tool } from '#kernel/tool/tool'
 import { firstSentence } from './tool-document.ts'
 
 /**
- * The operator's embedding model (`search.embed`), as an aid of the index. Vectors of tools are made once per version, in the
- * background; until all tools of a caller have one, and whenever the model fails or is slow, a search uses the index alone.
+ * The operator's embedding model (`search.embed`), which supplements the index. `tool-search.ts` uses it. Vectors of tools are
+ * computed once per version, in the background; until all tools of a caller have one, and whenever the model fails or is slow,
+ * a search uses the index alone.
  */
 
 /** Returns one vector for each text. */
@@ -14,9 +15,9 @@ const BATCH = 64
 /** How long a search waits for the vector of its text. */
 const QUERY_DEADLINE_MS = 500
 const BATCH_DEADLINE_MS = 60_000
-/** After a failure the model is not asked for tools again for this long. */
+/** After a failure no vectors of tools are requested for this long. */
 const PAUSE_MS = 60_000
-/** How many tools a model may bring into an answer. */
+/** Maximum number of similar tools that the model adds to the candidates. */
 const MAX_SIMILAR = 50
 
 export class ToolVectors {
@@ -31,18 +32,17 @@ export class ToolVectors {
     this.#onFailure = onFailure
   }
 
-  /** Positions of the most similar tools, best first; `undefined` if the index has to decide alone. */
+  /** Positions of the most similar tools, best first; `undefined` if the search has to use the index alone. */
   async similar(tools: readonly Tool[], text: string): Promise<readonly number[] | undefined> {
     const vectors = tools.map((tool) => this.#vectors.get(tool))
     if (vectors.includes(undefined)) {
       void this.#prepare(tools.filter((tool) => !this.#vectors.has(tool)))
       return undefined
     }
-    const query = await this.#ask([text], QUERY_DEADLINE_MS)
-    const asked = query?.[0]
-    if (asked === undefined) return undefined
+    const [query] = (await this.#embedTexts([text], QUERY_DEADLINE_MS)) ?? []
+    if (query === undefined) return undefined
     return vectors
-      .map((vector, at) => ({ at, score: vector === undefined ? 0 : product(vector, asked) }))
+      .map((vector, at) => ({ at, score: vector === undefined ? 0 : product(vector, query) }))
       .sort((left, right) => right.score - left.score || left.at - right.at)
       .slice(0, MAX_SIMILAR)
       .map(({ at }) => at)
@@ -54,7 +54,7 @@ export class ToolVectors {
     try {
       for (let from = 0; from < tools.length; from += BATCH) {
         const batch = tools.slice(from, from + BATCH)
-        const vectors = await this.#ask(batch.map(textOf), BATCH_DEADLINE_MS)
+        const vectors = await this.#embedTexts(batch.map(textOf), BATCH_DEADLINE_MS)
         if (vectors === undefined) return
         for (const [at, tool] of batch.entries()) this.#vectors.set(tool, vectors[at] ?? new Float32Array(0))
       }
@@ -64,7 +64,7 @@ export class ToolVectors {
   }
 
   /** Vectors of length 1; `undefined` if the model failed, was too slow or returned something else. */
-  async #ask(texts: readonly string[], maxMs: number): Promise<readonly Float32Array[] | undefined> {
+  async #embedTexts(texts: readonly string[], maxMs: number): Promise<readonly Float32Array[] | undefined> {
     try {
       const vectors = await withDeadline(maxMs, () => this.#embed(texts))
       if (vectors.length !== texts.length)

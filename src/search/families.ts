@@ -3,8 +3,8 @@ import type { Tool } from '#kernel/tool/tool'
 import { sourceToolkit } from '#kernel/tool/toolsets'
 
 /**
- * The groups of tools that a caller sees: the tools of each source, and for a large source the groups inside of it, by tag or by
- * the first part of their names. Search answers with them if nothing fits, and the search tool's own description lists them.
+ * The groups of tools that a caller sees: one per source, or several for a large source, by tag or by the first part of the
+ * tools' names. A search without results returns them, and the description of the search tool lists them.
  */
 
 export interface Family {

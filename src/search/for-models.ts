@@ -6,8 +6,8 @@ import { firstSentence } from './tool-document.ts'
 import type { SearchResult } from './tool-search.ts'
 
 /**
- * What models read of the search: the three tools that stand for all others, and the answers of a search. The description of the
- * search tool is written from the catalog, because models use a search only if they know what is behind it.
+ * The texts of the search for models: the three tools that replace the full list of tools, and the answer to a search. The
+ * description of the search tool lists groups of tools, because models use a search only if they know what it covers.
  * Invariant: texts are bounded, and an unchanged catalog gives unchanged texts, so that prompt caches stay valid.
  */
 
@@ -19,7 +19,7 @@ export const MAX_DESCRIBED = 20
 const MAX_FAMILIES_TEXT = 900
 const MAX_PARAMETERS = 14
 
-/** A tool as `tools/list` has it. */
+/** A tool as `tools/list` returns it. */
 interface MetaTool {
   readonly name: string
   readonly title: string
@@ -92,7 +92,7 @@ function objectOf(properties: JsonObject, required: readonly string[]): JsonObje
   return { type: 'object', properties, required: [...required], additionalProperties: false }
 }
 
-/** As many groups as fit, the largest first. */
+/** As many groups as fit, largest first, and the number of the others. */
 function listFamilies(families: readonly Family[]): string {
   const shown: string[] = []
   let length = 0
@@ -112,15 +112,15 @@ export function describeSearch(
   { found, families }: SearchResult,
   nameOf: (tool: Tool) => string,
 ): string {
-  const asked = JSON.stringify(cleanText(query).slice(0, 200))
+  const quoted = JSON.stringify(cleanText(query).slice(0, 200))
   if (found.length === 0)
-    return `No tool fits ${asked}. There are tools of: ${listFamilies(families)}. Search again with other words.`
+    return `No tool fits ${quoted}. There are tools of: ${listFamilies(families)}. Search again with other words.`
   const lines = found.map(({ tool, unavailable }) => {
     const purpose = cleanText(firstSentence(tool.description) || (tool.title ?? ''))
     const reason = unavailable === undefined ? '' : ` [Cannot be called now. ${unavailable}]`
     return `${nameOf(tool)}(${signatureOf(tool.inputSchema)}): ${purpose}${reason}`
   })
-  return [`Tools for ${asked}, best first. Call one with ${CALL_TOOL}.`, ...lines].join('\n')
+  return [`Tools for ${quoted}, best first. Call one with ${CALL_TOOL}.`, ...lines].join('\n')
 }
 
 /** `owner: string, labels?: string[]`: required parameters first. */

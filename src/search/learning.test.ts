@@ -17,30 +17,30 @@ function stage() {
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
   const store = openMemoryStore()
   const registry = new Registry(TOOLS)
-  const learning = openLearning({ store: store.asked, clock, log: SILENT_LOGGER })
+  const learning = openLearning({ store: store.pastSearches, clock, log: SILENT_LOGGER })
   const search = openToolSearch({
-    ...{ clock, log: SILENT_LOGGER, asked: learning },
+    ...{ clock, log: SILENT_LOGGER, past: learning },
     catalogFor: (principal) => registry.catalogFor(principal),
   })
   const namesFor = async (who: Principal, text: string) =>
     (await search.find(who, text)).found.map(({ tool }) => tool.parts.base)
   return {
     ...{ store, namesFor, learning },
-    /** Searches, and calls a tool afterwards. */
+    /** Searches, and then calls a tool. */
     async use(who: Principal, text: string, base: string, afterMs = 0) {
       await search.find(who, text)
       nowMs += afterMs
-      const before = (await store.asked.list(who.tenant)).length
+      const before = (await store.pastSearches.list(who.tenant)).length
       await learning.noteCall(who, base)
-      return (await store.asked.list(who.tenant)).length - before
+      return (await store.pastSearches.list(who.tenant)).length - before
     },
   }
 }
 
-describe('a search that learns', () => {
+describe('learning from searches', () => {
   const TEXT = 'ring the bell about messages'
 
-  it('remembers a text with the tool that was called after it, and ranks that tool higher', async () => {
+  it('stores a query with the tool that was called after it, and ranks that tool higher', async () => {
     const { use, namesFor } = stage()
     const before = await namesFor(caller('key:ann'), TEXT)
     const last = before.at(-1) ?? ''
@@ -48,14 +48,14 @@ describe('a search that learns', () => {
     expect((await namesFor(caller('key:ann'), 'ring the bell'))[0]).toBe(last)
   })
 
-  it('remembers nothing of a tool that was not found, of a late call, and of a second call', async () => {
+  it('stores nothing for a tool that was not found, a late call or a second call', async () => {
     const { use } = stage()
     expect(await use(caller('key:ann'), TEXT, 'Other.Tool')).toBe(0)
     expect(await use(caller('key:ann'), TEXT, 'Mail.Send', 11 * 60_000)).toBe(0)
     expect(await use(caller('key:ann'), TEXT, 'Mail.Send')).toBe(1)
   })
 
-  it('moves nothing for others, however often one caller asks; two callers do', async () => {
+  it('does not change the results of others if only one caller searches, however often; two callers do', async () => {
     const { use, namesFor } = stage()
     const before = await namesFor(caller('key:bob'), TEXT)
     const last = before.at(-1) ?? ''

@@ -4,17 +4,17 @@ import { type Logger, OutageLog } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { Tool } from '#kernel/tool/tool'
-import type { AskedBefore } from './tool-search.ts'
+import type { PastSearches } from './tool-search.ts'
 import { type QueryWord, stemsOf } from './words.ts'
 
 /**
- * Learns from use: a text that was searched, followed by a successful call of a tool that was found, is remembered with that tool.
- * Later searches of the same tenant compare their words with the remembered texts.
- * Invariant: what one caller asked counts in full for that caller only. For all others the strongest caller of each tool is left
- * out, so that a single caller moves nothing for them, however much it asks.
+ * Learns from use: if a caller searches and then successfully calls one of the found tools, the query is stored with that tool.
+ * Later searches in the same tenant compare their words with the stored queries.
+ * Invariant: a caller's past searches count in full only for that caller. For others, the most similar caller of each tool is left
+ * out, so that no single caller can change their results, however often it searches.
  */
 
-interface AskedRecord {
+interface PastSearch {
   readonly tenant: string
   readonly tool: string
   readonly principal: string
@@ -23,21 +23,21 @@ interface AskedRecord {
 
 interface LearningParts {
   readonly store: {
-    remember(asked: AskedRecord, atMs: number): MaybePromise<void>
-    list(tenant: string): MaybePromise<readonly AskedRecord[]>
+    remember(search: PastSearch, atMs: number): MaybePromise<void>
+    list(tenant: string): MaybePromise<readonly PastSearch[]>
   }
   readonly clock: Clock
   readonly log: Logger
 }
 
-/** How long after a search a call still counts as its result. */
+/** A call within this time after a search counts as its result. */
 const WINDOW_MS = 10 * 60_000
-/** Other processes remember too, so a tenant's texts are read again after this time. */
+/** Other processes store searches too, so a tenant's past searches are read again after this time. */
 const FRESH_MS = 30_000
 const MAX_CALLERS = 10_000
 const MAX_TENANTS = 100
 const MAX_TEXT_LENGTH = 300
-/** Texts that have less in common are not evidence. */
+/** Queries that are less similar than this are not evidence. */
 const MIN_SIMILARITY = 0.3
 
 interface RecentSearch {
@@ -46,30 +46,30 @@ interface RecentSearch {
   readonly atMs: number
 }
 
-interface Remembered extends Pick<AskedRecord, 'tool' | 'principal'> {
+interface StemmedSearch extends Pick<PastSearch, 'tool' | 'principal'> {
   readonly stems: readonly string[]
 }
 
-interface TenantTexts {
+interface TenantSearches {
   readonly readAtMs: number
-  readonly asked: readonly Remembered[]
+  readonly past: readonly StemmedSearch[]
 }
 
-export interface SearchLearning extends AskedBefore {
-  /** Called after every call; does nothing unless the caller searched for the tool before. */
+export interface SearchLearning extends PastSearches {
+  /** Called after every successful call; does nothing unless the caller's last search found the tool. */
   noteCall(principal: Principal, base: string): Promise<void>
 }
 
 export function openLearning({ store, clock, log }: LearningParts): SearchLearning {
   const recent = new BoundedMap<string, RecentSearch>({ entries: MAX_CALLERS })
-  const tenants = new BoundedMap<string, Promise<TenantTexts>>({ entries: MAX_TENANTS })
+  const tenants = new BoundedMap<string, Promise<TenantSearches>>({ entries: MAX_TENANTS })
   const outage = new OutageLog(log, clock)
-  const read = async (tenant: string): Promise<TenantTexts> => {
+  const read = async (tenant: string): Promise<TenantSearches> => {
     const rows = await store.list(tenant)
-    const asked = rows.map(({ tool, principal, text }) => ({ tool, principal, stems: distinct(text) }))
-    return { readAtMs: clock.nowMs(), asked }
+    const past = rows.map(({ tool, principal, text }) => ({ tool, principal, stems: distinct(text) }))
+    return { readAtMs: clock.nowMs(), past }
   }
-  const textsOf = async (tenant: string): Promise<TenantTexts> => {
+  const searchesOf = async (tenant: string): Promise<TenantSearches> => {
     const known = await tenants.get(tenant)
     if (known !== undefined && clock.nowMs() - known.readAtMs < FRESH_MS) return known
     const reading = read(tenant)
@@ -78,14 +78,14 @@ export function openLearning({ store, clock, log }: LearningParts): SearchLearni
       return await reading
     } catch (err) {
       tenants.delete(tenant)
-      outage.report({ err }, 'what was asked before cannot be read; the index alone is used')
-      return { readAtMs: 0, asked: [] }
+      outage.report({ err }, 'past searches cannot be read; the index alone is used')
+      return { readAtMs: 0, past: [] }
     }
   }
   return {
     async evidence(principal, words, rarity) {
-      const { asked } = await textsOf(principal.tenant)
-      return asked.length === 0 ? new Map() : weigh(asked, principal.id, words, rarity)
+      const { past } = await searchesOf(principal.tenant)
+      return past.length === 0 ? new Map() : weigh(past, principal.id, words, rarity)
     },
     noteSearch(principal, text, found) {
       if (found.length === 0) return
@@ -102,7 +102,7 @@ export function openLearning({ store, clock, log }: LearningParts): SearchLearni
         await store.remember({ tenant, principal: id, tool: base, text: search.text }, clock.nowMs())
         tenants.delete(tenant)
       } catch (err) {
-        outage.report({ err }, 'what was asked cannot be remembered')
+        outage.report({ err }, 'a search cannot be stored')
       }
     },
   }
@@ -116,9 +116,9 @@ function distinct(text: string): readonly string[] {
   return [...new Set(stemsOf(text))]
 }
 
-/** For each tool the similarity of the nearest text of each caller, summed without the strongest other caller. */
+/** For each tool, the similarity of each caller's most similar query, summed without the most similar other caller. */
 function weigh(
-  asked: readonly Remembered[],
+  past: readonly StemmedSearch[],
   caller: string,
   words: readonly QueryWord[],
   rarity: (stem: string) => number,
@@ -126,7 +126,7 @@ function weigh(
   const weights = new Map(words.map(({ stem }) => [stem, rarity(stem) ** 2]))
   const length = Math.sqrt(sum(weights.values()))
   const nearest = new Map<string, Map<string, number>>()
-  for (const { tool, principal, stems } of asked) {
+  for (const { tool, principal, stems } of past) {
     const shared = sum(stems.map((stem) => weights.get(stem) ?? 0))
     if (shared === 0) continue
     const similarity = shared / (length * Math.sqrt(sum(stems.map((stem) => rarity(stem) ** 2))))

@@ -2,9 +2,9 @@ import type { TermIndex } from './term-index.ts'
 import { type QueryWord, splitWords, stemsOf } from './words.ts'
 
 /**
- * Orders the best documents of an index once more, by what a sum of words cannot tell: whether the tool does what the query asks
- * for (reads, creates, changes or deletes), and how much of the tool's own name the query explains. A tool that deletes is not
- * offered first to a caller that asks for something else. `tool-search.ts` calls it for the candidates of one query.
+ * Reorders the best documents of an index by two facts that a sum of word scores does not express: whether the action of the
+ * tool (reads, creates, changes, deletes) is the one in the query, and how much of the tool's name the query contains. A tool that
+ * deletes is not ranked first for other actions. `visible-index.ts` calls it for the candidates of one query.
  */
 
 const ACTIONS = ['list', 'get', 'search', 'create', 'update', 'delete', 'run'] as const
@@ -49,14 +49,14 @@ function byStem(tables: readonly (typeof TOOL_VERBS)[]): ReadonlyMap<string, Rea
   return found
 }
 
-/** What is known of a document besides its words. */
+/** The facts about a document that the reordering uses. */
 export interface RankedDocument {
   /** Distinct stems of the name and the title. */
   readonly name: readonly string[]
   readonly action: Action | undefined
 }
 
-/** The action is the one that the name states first. */
+/** The action is that of the first verb in the name. */
 export function rankedDocument(name: readonly string[], title: readonly string[]): RankedDocument {
   const verb = name.find((stem) => BY_TOOL_VERB.has(stem))
   const [action] = BY_TOOL_VERB.get(verb ?? '') ?? []
@@ -75,7 +75,7 @@ export interface Query {
 }
 
 const PRECISION_WEIGHT = 1.2
-/** A word that stands for a word of the query explains less of a name. */
+/** How much a word that is related to a word of the query counts, compared with the word itself. */
 const RELATED_SHARE = 0.85
 
 /** The candidates with their final scores, in no order. */
@@ -105,7 +105,7 @@ export function refine(index: TermIndex, query: Query, candidates: readonly Cand
 
 function wantedActions({ text, words }: Query): ReadonlySet<Action> {
   const written = splitWords(text)
-  // A question asks for something to be read, whatever its verb.
+  // A question needs a tool that reads, whatever its verb.
   if (QUESTIONS.has(written[0] ?? '')) return new Set(['list', 'get'])
   const found = new Set(words.flatMap(({ stem }) => [...(BY_QUERY_VERB.get(stem) ?? [])]))
   return written.includes('all') ? found.add('list') : found

@@ -2,7 +2,7 @@ import type { QueryWord } from './words.ts'
 
 /**
  * Ranks documents by words with BM25F: one weight for each word in each document, in which the fields count differently.
- * `tool-search.ts` makes one index for each set of tools that callers see, so that hidden tools change no score.
+ * `visible-index.ts` makes one index for each set of tools that callers see, so that hidden tools do not affect any score.
  * Terms are numbers of a shared `Dictionary`, and documents are typed arrays: ten thousand tools take some ten megabytes.
  */
 
@@ -19,11 +19,11 @@ const FIELDS = {
 export type Field = keyof typeof FIELDS
 const FIELD_NAMES: readonly Field[] = ['name', 'title', 'summary', 'description', 'parameters', 'source']
 
-/** How soon repetitions of a word stop to count (`k1` of BM25). */
+/** How soon repetitions of a word stop counting (`k1` of BM25). */
 const SATURATION = 1.4
-/** Weight of a word that stands for the word of the query. */
+/** Weight of a word that is related to the word of the query. */
 const RELATED_WEIGHT = 0.85
-/** Weight of a word that is spelled nearly like an unknown word of the query. */
+/** Weight of a word whose spelling is similar to an unknown word of the query. */
 const SIMILAR_WEIGHT = 0.6
 
 /** Numbers for stems, shared by all documents and indexes of a process. */
@@ -35,7 +35,7 @@ export class Dictionary {
     return this.#stems.length
   }
 
-  /** The number of a stem, a new one if it has none. */
+  /** The number of a stem; assigns one if it has none. */
   add(stem: string): number {
     const known = this.#numbers.get(stem)
     if (known !== undefined) return known
@@ -132,7 +132,7 @@ export class TermIndex {
     return scores
   }
 
-  /** Of words that stand for each other, each document counts only the best. */
+  /** For a word and its related words, each document counts only the best one. */
   #addBest(scores: Float32Array, found: readonly Alternative[], scale: number): void {
     const best = this.#best.fill(0)
     for (const { postings, weight } of found) {
@@ -158,7 +158,7 @@ export class TermIndex {
     return postings === undefined ? [] : [{ postings, weight }]
   }
 
-  /** Words of the documents that an unknown word may be a misspelling or the beginning of. */
+  /** Words in the documents that an unknown word may misspell or begin. */
   #similar(stem: string): readonly Alternative[] {
     if (stem.length < MIN_SIMILAR_LENGTH) return []
     const found: Alternative[] = []

@@ -6,8 +6,8 @@ import { type Dictionary, makeDocument, type TermDocument } from './term-index.t
 import { documentStems, plainName, stemsOf } from './words.ts'
 
 /**
- * What a search reads of a tool: its names, its texts and its parameters. `tool-search.ts` reads each version of a tool once and
- * shares the result between all callers that see it. Large definitions are read in part, so that one tool cannot fill an index.
+ * The searchable content of a tool: its names, its texts and its parameters. `visible-index.ts` extracts it once per version and
+ * shares it between all callers that see the tool. Its size is limited, so that one tool cannot fill an index.
  */
 
 const MAX_PARAMETERS = 60

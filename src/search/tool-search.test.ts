@@ -37,7 +37,7 @@ function searchOver(tools: readonly Tool[], more: { embed?: Embed; unavailable?:
 const namesFor = async (search: ReturnType<typeof searchOver>, text: string, caller = CALLER) =>
   (await search.find(caller, text)).found.map(({ tool }) => tool.parts.base)
 
-describe('a search over tools', () => {
+describe('the search over tools', () => {
   const search = searchOver(TOOLS)
 
   it.each([
@@ -47,11 +47,11 @@ describe('a search over tools', () => {
     ['show the files of my directory', 'Files.ListDirectory'],
     ['plan an appointment', 'Calendar.CreateEvent'],
     ['make a calender entry', 'Calendar.CreateEvent'],
-  ])('finds for "%s" the tool %s', async (text, name) => {
+  ])('for "%s" it finds the tool %s', async (text, name) => {
     expect((await namesFor(search, text))[0]).toBe(name)
   })
 
-  it('names the groups of tools if nothing fits', async () => {
+  it('returns the groups of tools if no tool fits', async () => {
     const { found, families } = await search.find(CALLER, 'quantum flux')
     expect(found).toEqual([])
     expect(families.map(({ name, count }) => [name, count])).toEqual([
@@ -61,13 +61,13 @@ describe('a search over tools', () => {
     ])
   })
 
-  it('marks a tool that cannot be called now, and keeps its place', async () => {
+  it('marks a tool that cannot be called now, and keeps its rank', async () => {
     const marked = searchOver(TOOLS, { unavailable: 'Its source is down.' })
     const { found } = await marked.find(CALLER, 'send a message')
     expect(found[0]).toMatchObject({ tool: { id: 'Mail.Send@1.0.0' }, unavailable: 'Its source is down.' })
   })
 
-  it('rule 2: tools that a caller does not see change nothing in its answers', async () => {
+  it('rule 2: tools that are hidden from a caller do not affect its results', async () => {
     const hidden = Array.from({ length: 40 }, (_, at) =>
       made(`Secret.Message${at}@1.0.0`, 'Sends a message of the mailbox to people.', ['admin:secret']),
     )
@@ -117,7 +117,7 @@ describe('a search over tools', () => {
     expect((await namesFor(search, 'please call Mail_DeleteMessage for me'))[0]).toBe('Mail.DeleteMessage')
   })
 
-  it('gives the same answer to the same text', async () => {
+  it('returns the same result for the same text', async () => {
     const first = await search.find(CALLER, 'list messages and files')
     for (let time = 0; time < 3; time += 1)
       expect(await searchOver(TOOLS).find(CALLER, 'list messages and files')).toEqual(first)
@@ -136,12 +136,12 @@ describe('an embedding model', () => {
     return await namesFor(search, text)
   }
 
-  it('finds what the index alone does not', async () => {
+  it('finds tools that the index alone does not find', async () => {
     expect(await namesFor(searchOver(TOOLS), 'letter')).toEqual([])
     expect((await settled(searchOver(TOOLS, { embed: topics }), 'letter'))[0]).toMatch(/^Mail/)
   })
 
-  it('changes nothing if it fails', async () => {
+  it('has no effect if it fails', async () => {
     const failing = searchOver(TOOLS, { embed: async () => Promise.reject(new Error('no model')) })
     expect(await settled(failing, 'send a message')).toEqual(
       await namesFor(searchOver(TOOLS), 'send a message'),

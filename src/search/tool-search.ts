@@ -10,8 +10,8 @@ import type { QueryWord } from './words.ts'
 
 /**
  * Search over the tools that a caller sees, for every surface: protocols, the client, the command line and the console.
- * An exact name is first in any spelling. Then the index, what was asked before successful calls, and the operator's embedding
- * model decide together. Tools that cannot be called now are marked and stay in their place.
+ * A tool whose name is in the query, in any spelling, comes first. The others are ranked by the index, by past searches that led
+ * to successful calls, and by the operator's embedding model. Tools that cannot be called now are marked and keep their rank.
  * Invariant: answers come from the caller's own catalog (rule 2), and an unchanged catalog gives unchanged answers.
  */
 
@@ -34,8 +34,8 @@ interface FoundTool {
   readonly unavailable?: string | undefined
 }
 
-/** What callers asked before successful calls (`learning.ts`). */
-export interface AskedBefore {
+/** Past searches that led to successful calls (`learning.ts`). */
+export interface PastSearches {
   /** Evidence from 0 to 1 for each tool, by its name without a version. */
   evidence(
     principal: Principal,
@@ -50,7 +50,7 @@ interface SearchParts {
   catalogFor(principal: Principal): Catalog
   /** Why each of these tools cannot be called now; tools that can be called are absent. */
   unavailable?(principal: Principal, tools: readonly Tool[]): Promise<ReadonlyMap<Tool, string>>
-  readonly asked?: AskedBefore | undefined
+  readonly past?: PastSearches | undefined
   readonly embed?: Embed | undefined
   readonly clock: Clock
   readonly log: Logger
@@ -60,8 +60,8 @@ export const DEFAULT_FOUND = 10
 export const MAX_FOUND = 50
 const MAX_QUERY_LENGTH = 1_000
 
-/** What full evidence from earlier calls adds to a score; the best tool of the index has the score 1. */
-const ASKED_WEIGHT = 1.5
+/** The amount that full evidence from past searches adds to a score; the best tool of the index has the score 1. */
+const EVIDENCE_WEIGHT = 1.5
 /** Tools that are much worse than the best one are left out. */
 const MIN_SHARE = 0.2
 /** The constant of reciprocal rank fusion. */
@@ -79,11 +79,11 @@ export function openToolSearch(parts: SearchParts): ToolSearch {
   return {
     async find(principal, text, limit = DEFAULT_FOUND) {
       const catalog = parts.catalogFor(principal)
-      const asked = text.slice(0, MAX_QUERY_LENGTH)
+      const query = text.slice(0, MAX_QUERY_LENGTH)
       const index = await indexes.of(catalog)
-      const order = await rank(index, asked, { principal, asked: parts.asked, vectors })
+      const order = await rank(index, query, { principal, past: parts.past, vectors })
       const tools = order.slice(0, Math.min(limit, MAX_FOUND)).flatMap((at) => index.tools[at] ?? [])
-      parts.asked?.noteSearch(principal, asked, tools)
+      parts.past?.noteSearch(principal, query, tools)
       const reasons = await parts.unavailable?.(principal, tools)
       return {
         found: tools.map((tool) => ({ tool, unavailable: reasons?.get(tool) })),
@@ -96,14 +96,14 @@ export function openToolSearch(parts: SearchParts): ToolSearch {
 
 interface RankParts {
   readonly principal: Principal
-  readonly asked: AskedBefore | undefined
+  readonly past: PastSearches | undefined
   readonly vectors: ToolVectors | undefined
 }
 
 /** Positions of the tools that fit, best first. */
 async function rank(index: VisibleIndex, text: string, parts: RankParts): Promise<readonly number[]> {
   const words = index.words(text)
-  const evidence = await parts.asked?.evidence(parts.principal, words, index.rarity)
+  const evidence = await parts.past?.evidence(parts.principal, words, index.rarity)
   const similar = await parts.vectors?.similar(index.tools, text)
   const learned = withEvidence(index, index.candidates(text, words), evidence)
   const best = (learned[0]?.score ?? 0) * MIN_SHARE
@@ -128,7 +128,7 @@ function withEvidence(
   const scores = new Map(candidates.map(({ at, score }) => [at, score]))
   for (const [base, share] of evidence) {
     const at = index.positionOf(base)
-    if (at !== undefined) scores.set(at, (scores.get(at) ?? 0) + ASKED_WEIGHT * share)
+    if (at !== undefined) scores.set(at, (scores.get(at) ?? 0) + EVIDENCE_WEIGHT * share)
   }
   return [...scores].map(([at, score]) => ({ at, score })).sort(byScore)
 }

@@ -9,14 +9,14 @@ import { plainNames, type ToolDocument, toolDocument } from './tool-document.ts'
 import { plainName, type QueryWord, queryWords } from './words.ts'
 
 /**
- * The tools that a caller sees, ready to be searched. Each version of a tool is read once; each distinct set of visible tools has
- * one index, made at its first search. `tool-search.ts` asks here for candidates.
- * Invariant: nothing of a tool that is not in the set changes a score, because rarities are counted in the set alone (rule 2).
+ * Search indexes over the tools that callers see. Each version of a tool is read once; each distinct set of visible tools has
+ * one index, built at its first search. `tool-search.ts` gets the candidates of a query from it.
+ * Invariant: tools outside the set do not affect any score, because rarities are counted in the set alone (rule 2).
  */
 
 /** Maximum number of tools in all indexes together; the sets that were used least recently are dropped. */
 const MAX_INDEXED = 100_000
-/** Stems of removed tools stay in the dictionary; above this number everything is made anew. */
+/** Stems of removed tools stay in the dictionary; above this number it is replaced and tools are read again. */
 const MAX_STEMS = 400_000
 
 export class VisibleIndexes {
@@ -71,7 +71,7 @@ export interface ScoredTool {
   readonly score: number
 }
 
-/** Candidates that are compared more closely. */
+/** Number of candidates that `refine` reorders. */
 const MAX_CANDIDATES = 100
 
 export class VisibleIndex {
@@ -127,10 +127,10 @@ export class VisibleIndex {
   }
 }
 
-/** Only a word that is composed like a name is taken for one inside of a text. */
+/** Inside a longer text, only a word that looks like a composed name (`a.b`, `aB`) is treated as a name. */
 const COMPOSED = /[\p{L}\p{N}][._/:-][\p{L}\p{N}]|\p{Ll}\p{Lu}/u
 
-/** Best first; equal scores in the order of the catalog, so that answers are the same every time. */
+/** Best first; equal scores in the order of the catalog, so that results are repeatable. */
 export function byScore(left: ScoredTool, right: ScoredTool): number {
   return right.score - left.score || left.at - right.at
 }
@@ -161,5 +161,5 @@ function highest(scores: Float32Array, count: number): readonly number[] {
   return found
 }
 
-/** Many tools may have equal scores; only so many are compared. */
+/** Maximum number of positions that `highest` returns, because many tools may have equal scores. */
 const MAX_COMPARED = 400

@@ -23,7 +23,7 @@ describe('words of a text', () => {
     ['reviewer', 'review', 'reviews', 'reviewing'],
     ['run', 'running', 'runs'],
     ['branch', 'branches'],
-  ])('the forms of %s have one stem', (...forms) => {
+  ])('the forms of %s have the same stem', (...forms) => {
     expect(new Set(forms.flatMap((form) => stemsOf(form))).size).toBe(1)
   })
 

@@ -1,10 +1,10 @@
 /**
  * Splits texts into the words that a search compares: names are split at case, digits and punctuation, words are reduced to
  * their stems, and words that say nothing about a tool are left out. Documents and queries use the same functions, so that a
- * word of a query finds every form of it. `VOCABULARY` has words that mean the same to people who look for tools.
+ * word in a query finds all its forms. `VOCABULARY` contains synonyms.
  */
 
-/** The longest text that is read; the rest of a description says nothing more about what a tool is for. */
+/** Maximum length of the text that is read, because the rest of a long description says little about a tool's purpose. */
 const MAX_TEXT_LENGTH = 4_000
 const MAX_WORD_LENGTH = 40
 
@@ -68,7 +68,7 @@ function stemOf(word: string): string {
 const NOT_ENGLISH = /[^a-z]/
 const VOWEL = /[aeiouy]/
 
-/** Endings that are removed, with the fewest letters that must remain, and what is put in their place. */
+/** Endings that are removed, with the minimum number of letters that must remain, and the replacement. */
 const ENDINGS: readonly (readonly [ending: string, least: number, instead: string])[] = [
   ['ification', 2, 'ify'],
   ['ization', 3, 'ize'],
@@ -90,7 +90,7 @@ const ENDINGS: readonly (readonly [ending: string, least: number, instead: strin
   ['ly', 4, ''],
 ]
 
-/** A light form of Porter's algorithm: only the forms of one word become equal, and short words stay as they are. */
+/** A light form of Porter's algorithm: only forms of the same word become equal, and short words stay unchanged. */
 function reduce(word: string): string {
   let stem = singular(word)
   if (stem.length > 4) stem = withoutTense(stem)
@@ -121,8 +121,8 @@ function withoutTense(word: string): string {
 }
 
 /**
- * Words that people write, and words of tools that mean the same. The first word of a line may stand for the others; after `=`
- * all words of the line may stand for each other. The table is about software work in general and names no service.
+ * Words that people write, with the words that tools use for the same thing. A query with the first word of a line also
+ * searches for the others; after `=` this applies to every word of the line. The words are about software work in general.
  */
 const VOCABULARY = `
 = create add new make
@@ -379,10 +379,9 @@ nightly workflow schedule
 colour label
 triage label
 visible view
-folder directory
 `
 
-/** Words that say that the caller means itself. */
+/** Words by which callers refer to themselves. */
 const OWN_WORDS = new Set(['i', 'mine', 'my', 'myself'])
 const OWN: QueryWord = { stem: 'my', related: ['authent', 'me', 'own', 'current', 'viewer'], weight: 0.5 }
 
@@ -403,17 +402,17 @@ function relatedWords(): ReadonlyMap<string, readonly string[]> {
 
 const RELATED = relatedWords()
 
-/** One word of a query: the stem that was written, and stems that may stand for it. */
+/** One word of a query: its stem, and the stems of related words. */
 export interface QueryWord {
   readonly stem: string
   readonly related: readonly string[]
-  /** How much it counts; 1 for a word that the caller wrote. */
+  /** How much the word counts; verbs count less than 1. */
   readonly weight: number
 }
 
 const MAX_QUERY_WORDS = 24
 
-/** Verbs count less than the things that they are about: which action is meant is compared in `ranking.ts`. */
+/** Verbs count less than nouns, because `ranking.ts` compares the action separately. */
 const VERBS = new Set(
   `create add new make delete remove update edit change set list show get read fetched find search look open start run write save put use
   using used let want go work see turn give take`
@@ -427,7 +426,7 @@ function weightOf(stem: string): number {
 
 const VERB_WEIGHT = 0.6
 
-/** Abbreviations that are never a word of their own. */
+/** Abbreviations that are never words themselves. */
 const ABBREVIATIONS: Readonly<Record<string, string>> = {
   pr: 'pull request',
   prs: 'pull requests',

@@ -2,7 +2,6 @@ import type { ResumptionStore } from '#kernel/call/stages'
 import { KERNEL_MODULES } from '#kernel/store/kernel-modules'
 import { defineStore } from '#kernel/store/module'
 import { createStore, type KernelStore, type StoreParts } from '#kernel/store/store'
-import { type AskedStore, askedModule, openAsked } from './asked.ts'
 import {
   type ChallengeStore,
   type ConsentStore,
@@ -15,6 +14,7 @@ import { type AuditStore, type KeyStore, keyModule, openAudit, openKeys } from '
 import { type BudgetStore, limitModule, openBudgets, openRates, type RateStore } from './limits.ts'
 import { type NoticeStore, noticeModule, openNotices } from './notices.ts'
 import { type OperatorStore, openOperatorViews, operatorModule } from './operator-views.ts'
+import { openPastSearches, type PastSearchStore, pastSearchModule } from './past-searches.ts'
 import {
   type IdempotentRequestStore,
   openIdempotentRequests,
@@ -48,7 +48,7 @@ export const DEFINITION = defineStore([
   operatorModule,
   workflowModule,
   taskModule,
-  askedModule,
+  pastSearchModule,
   resumptionModule,
   verifyModule,
 ])
@@ -72,8 +72,8 @@ export interface Store extends KernelStore, OperatorStore, ChallengeStore, Verif
   readonly requests: IdempotentRequestStore
   /** Tasks of MCP clients: calls whose results the clients fetch later. */
   readonly tasks: TaskStore
-  /** What was asked of the search before successful calls. */
-  readonly asked: AskedStore
+  /** Searches that were followed by a successful call. */
+  readonly pastSearches: PastSearchStore
   /** State that lets running calls continue after a crash. */
   readonly resumptions: ResumptionStore
 }
@@ -98,7 +98,7 @@ export function createColletStore(parts: StoreParts): Store {
     workflows: openWorkflows(context),
     requests: openIdempotentRequests(context),
     tasks: openTasks(context),
-    asked: openAsked(context),
+    pastSearches: openPastSearches(context),
     resumptions: openResumptions(context),
   }))
 }

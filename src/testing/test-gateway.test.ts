@@ -16,7 +16,7 @@ const hello = tool({
 })
 
 describe('openTestGateway', () => {
-  it('takes tools as they are written, beside prepared ones', async () => {
+  it('accepts written definitions and prepared tools', async () => {
     const gateway = openTestGateway([hello, sampleTool('Hello.Wave@1.0.0', () => 'o/')])
     expect(gist(await gateway.call(ALICE, callRequest('Hello.Greet', { input: { name: 'Ann' } })))).toBe(
       'ok "Hello Ann"',
@@ -29,7 +29,7 @@ describe('openTestGateway', () => {
     await gateway.drain(0)
   })
 
-  it('throws the findings about a wrong definition', () => {
+  it('throws the findings of an invalid definition', () => {
     expect(() => openTestGateway([{ ...hello, description: '' }])).toThrow(
       /Hello\.Greet@1\.0\.0[\s\S]*description/,
     )

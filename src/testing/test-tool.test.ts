@@ -26,7 +26,7 @@ const lookUp = tool({
 const accept = { action: 'accept' } as const
 
 describe('testTool', () => {
-  it('runs a tool on stand-ins, and gives its value, its log and its progress', async () => {
+  it('runs a tool with stand-ins, and returns its value, its log and its progress', async () => {
     const sent: (string | null)[] = []
     const result = await testTool(
       lookUp,
@@ -51,7 +51,7 @@ describe('testTool', () => {
     expect(sent).toEqual(['https://crm.example/7', 'k-123456'])
   })
 
-  it('refuses what the server would refuse', async () => {
+  it('refuses everything that the server would refuse', async () => {
     const secrets = { CRM_KEY: 'k-123456' }
     // @ts-expect-error: the types know that this is no number
     expect(await testTool(lookUp, { id: 'x' }, { secrets })).toMatchObject({
@@ -67,7 +67,7 @@ describe('testTool', () => {
     await expect(testTool(tool({ ...lookUp, id: 'look_up' }), { id: 7 })).rejects.toThrow("name: 'look_up'")
   })
 
-  it('says what was thrown and where, and how to give it a network', async () => {
+  it('reports the thrown value and its location, and explains how to provide a network', async () => {
     const failing = tool({
       ...lookUp,
       requirements: {},
@@ -88,7 +88,7 @@ describe('testTool', () => {
     expect(await testTool(failing, { id: 2 })).toMatchObject({ thrown: expect.any(TypeError) })
   })
 
-  it('runs a workflow with the steps it uses', async () => {
+  it('runs a workflow with its steps', async () => {
     const greet = workflow({
       id: 'Crm.Greet@1.0.0',
       description: 'Greets a customer.',

@@ -3,12 +3,12 @@ import type { NewChallenge } from '#kernel/call/stages'
 import type { SafetyTier } from '#kernel/tool/tool'
 import type { Store } from '#store/collet-store'
 import { APPROVAL_STORE_CONTRACT } from './approval-store-contract.ts'
-import { ASKED_STORE_CONTRACT } from './asked-store-contract.ts'
 import type { ContractCase } from './contract-case.ts'
 import { PIN_STORE_CONTRACT, SOURCE_STORE_CONTRACT } from './import-store-contract.ts'
 import { KEY_STORE_CONTRACT, LIMIT_STORE_CONTRACT } from './key-store-contract.ts'
 import { NOTICE_STORE_CONTRACT } from './notice-store-contract.ts'
 import { OPERATOR_STORE_CONTRACT } from './operator-store-contract.ts'
+import { PAST_SEARCHES_CONTRACT } from './past-searches-store-contract.ts'
 import { CALLER_STORE_CONTRACT, REQUEST_STORE_CONTRACT } from './protocol-store-contract.ts'
 import { REJECTION_STORE_CONTRACT } from './rejection-store-contract.ts'
 import { RUN_STORE_CONTRACT } from './run-store-contract.ts'
@@ -191,7 +191,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal((await store.list({ limit: 5, tenant: 'default', states: ['running'] })).calls.length, 2)
   }),
   ...NOTICE_STORE_CONTRACT,
-  ...ASKED_STORE_CONTRACT,
+  ...PAST_SEARCHES_CONTRACT,
   ...REJECTION_STORE_CONTRACT,
   ...OPERATOR_STORE_CONTRACT,
   it('rule 2: lists the calls of one principal, newest first, page by page, with the caller’s texts, and without steps', async (store) => {

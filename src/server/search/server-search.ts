@@ -38,9 +38,10 @@ export function openServerSearch(
   parts: ServerSearchParts,
 ): ServerSearch {
   const { registry, store, clock, log } = parts
-  const learning = search?.learn === false ? undefined : openLearning({ store: store.asked, clock, log })
+  const learning =
+    search?.learn === false ? undefined : openLearning({ store: store.pastSearches, clock, log })
   const found = openToolSearch({
-    ...{ clock, log, embed: search?.embed, asked: learning },
+    ...{ clock, log, embed: search?.embed, past: learning },
     catalogFor: (principal) => registry.catalogFor(principal),
     unavailable: (principal, tools) => findReasons(parts, principal, tools),
   })

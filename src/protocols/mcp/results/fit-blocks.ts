@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '#kernel/base/json'
-import { enter } from '#results/paths'
+import { parseJsonText } from '#results/paths'
 import { byteLength, type LeftOut, shapeValue, shareOf } from '#results/shape'
 
 /*
@@ -49,7 +49,7 @@ export function fitBlocks(blocks: readonly JsonObject[], maxBytes: number, handl
 
 /** A text that holds JSON is shortened as JSON, so that its structure stays visible. */
 function shortText(text: string, maxBytes: number, path: string, leftOut: LeftOut[]): string {
-  const entered = enter(text)
+  const entered = parseJsonText(text)
   const shaped = shapeValue(entered, Math.max(2, maxBytes))
   for (const place of shaped.leftOut) leftOut.push({ ...place, path: path + place.path })
   return typeof shaped.value === 'string' ? shaped.value : shaped.json

@@ -2,7 +2,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 import type { CallError, Shown, Success } from '#kernel/call/call'
 import type { Tool } from '#kernel/tool/tool'
 import type { Revision } from '#protocols/mcp/wire'
-import { enter } from '#results/paths'
+import { parseJsonText } from '#results/paths'
 import { project } from '#results/project'
 import { handleOf } from '#results/recorded'
 import { byteLength, type LeftOut, shapeValue } from '#results/shape'
@@ -138,7 +138,7 @@ class Fitting {
   /** Also projects JSON inside a text block, because many MCP servers send their data that way. */
   #projectBlock(block: JsonObject): JsonObject {
     if (this.#options.tool?.policy.project === undefined || typeof block.text !== 'string') return block
-    const value = enter(block.text)
+    const value = parseJsonText(block.text)
     if (typeof value === 'string') return block
     return { ...block, text: valueText(this.#project(value) ?? null, this.#format) }
   }
