@@ -34,6 +34,11 @@ export interface ToolFacts {
   readonly credential: boolean
   readonly costHint?: Hint
   readonly latencyHint?: Hint
+  /** What agents need to call the tool: the parameters that identify its effect, and how a model gets its result. */
+  readonly identity?: readonly string[]
+  readonly modelBytes?: number
+  readonly project?: readonly string[]
+  readonly modelFormat?: 'json' | 'toon'
 }
 
 const KNOWN = new WeakMap<Tool, ToolFacts>()
@@ -44,9 +49,13 @@ export function factsOf(tool: Tool): ToolFacts {
   if (known !== undefined) return known
   const { catalogId, source, policy } = tool
   const { safetyTier, replay, egress, scopes, costHint, latencyHint } = policy
+  const { identity, modelBytes, project, modelFormat } = policy
   const [approval, credential] = [effectiveApproval(tool), needsCredential(tool)]
   const danger = { catalogId, source, safetyTier, approval, replay, egress }
-  const facts: ToolFacts = Object.freeze(defined({ ...danger, scopes, credential, costHint, latencyHint }))
+  const forModels = { identity, modelBytes, project, modelFormat }
+  const facts: ToolFacts = Object.freeze(
+    defined({ ...danger, scopes, credential, costHint, latencyHint, ...forModels }),
+  )
   KNOWN.set(tool, facts)
   return facts
 }
@@ -114,7 +123,13 @@ export function readFacts(written: Readonly<Record<string, JsonValue | undefined
   if (typeof catalogId !== 'string' || safetyTier === undefined || replay === undefined) return undefined
   if (approval === undefined || source === undefined || !isTexts(scopes)) return undefined
   const known = { catalogId, source, safetyTier, approval, replay, scopes, credential: credential === true }
-  return { ...known, ...defined({ egress, costHint, latencyHint }) }
+  const forModels = {
+    identity: isTexts(written.identity) ? written.identity : undefined,
+    modelBytes: typeof written.modelBytes === 'number' ? written.modelBytes : undefined,
+    project: isTexts(written.project) ? written.project : undefined,
+    modelFormat: choice(POLICY_FIELDS.modelFormat.choices, written.modelFormat),
+  }
+  return { ...known, ...defined({ egress, costHint, latencyHint, ...forModels }) }
 }
 
 /** Reads requirements as `writeFacts` writes them; unreadable requirements are skipped. */

@@ -47,8 +47,9 @@ export function readPolicy(
     latencyHint: choice('latencyHint', POLICY_FIELDS.latencyHint),
     cost: number('cost'),
     modelBytes: number('modelBytes'),
-    project: readProject(given.project, report),
+    project: readTexts('project', given.project, "['items.name']", report),
     modelFormat: choice('modelFormat', POLICY_FIELDS.modelFormat),
+    identity: readTexts('identity', given.identity, "['invoice_id']", report),
   })
   // The tier of a workflow is known only once its steps are known.
   if (!isWorkflow) checkTogether(policy, report)
@@ -112,13 +113,18 @@ function readTenants(value: unknown, report: Report): readonly string[] | undefi
   return Object.freeze([...new Set(texts)])
 }
 
-function readProject(value: unknown, report: Report): readonly string[] | undefined {
+function readTexts(
+  name: 'project' | 'identity',
+  value: unknown,
+  example: string,
+  report: Report,
+): readonly string[] | undefined {
   if (value === undefined) return undefined
-  const paths: readonly unknown[] = Array.isArray(value) ? value : []
-  const texts = paths.filter(isText)
-  if (texts.length === 0 || texts.length < paths.length) {
-    const fix = "Write `project: ['items.name']`, or leave it out for all members."
-    report('policy/project', 'Is not a list of paths.', fix)
+  const given: readonly unknown[] = Array.isArray(value) ? value : []
+  const texts = given.filter(isText)
+  if (texts.length === 0 || texts.length < given.length) {
+    const fix = `Write \`${name}: ${example}\`, or leave it out for all members.`
+    report(`policy/${name}`, 'Is not a list of names.', fix)
   }
   return Object.freeze([...new Set(texts)])
 }

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { Finding, Report } from '#kernel/base/errors'
 import { definitionHash } from '#kernel/base/hash'
 import { DEFAULT_VENDOR } from '#kernel/base/ids'
-import { defined, describeValue, isRecord, type JsonObject } from '#kernel/base/json'
+import { defined, describeValue, isJsonObject, isRecord, type JsonObject } from '#kernel/base/json'
 import { checkSchema } from '#schema/check'
 import { type ImportedSchema, readImportedSchema } from '#schema/imported'
 import { inlineSchema } from '#schema/inline'
@@ -32,7 +32,7 @@ import {
   type WorkflowDefinition,
 } from './define.ts'
 import { readPolicy } from './policy.ts'
-import { MAX_TIMER_MS, type SourceKind, type Tool } from './tool.ts'
+import { MAX_TIMER_MS, type SourceKind, type Tool, type ToolPolicy } from './tool.ts'
 
 /**
  * Checks one definition completely and makes the frozen `Tool` that the server lists and calls. Loaders of the operator's own
@@ -179,6 +179,7 @@ function readTool(
   const run = readRun(written, report)
   if (identity === undefined || description === undefined || input === undefined) return undefined
   if (output === undefined || run === undefined) return undefined
+  checkIdentityNames(policy, input.schema, report)
   const { parts, ...names } = identity
   // Operators may change who sees a tool, what it costs and how much a model gets, so these are not part of the hash that a claim pins.
   const { cost: _cost, tenants: _tenants, modelBytes: _modelBytes, ...promised } = policy
@@ -222,6 +223,15 @@ function readTool(
     checkOutput: createOutputCheck(output.enforced),
     run,
   })
+}
+
+/** An identity without its parameters would be the same for every call. */
+function checkIdentityNames({ identity = [] }: ToolPolicy, schema: JsonObject, report: Report): void {
+  const properties = isJsonObject(schema.properties) ? schema.properties : {}
+  const unknown = identity.find((name) => !Object.hasOwn(properties, name))
+  if (unknown === undefined) return
+  const problem = `Names \`${unknown}\`, which is no parameter of the tool.`
+  report('policy/identity', problem, `Write some of: ${Object.keys(properties).join(', ')}.`)
 }
 
 function readTask(task: unknown, report: Report): 'required' | undefined {

@@ -133,6 +133,11 @@ export const POLICY_FIELDS = {
   project: { minItems: 1 },
   /** How a model gets the result. `toon`: lists of equal objects as a table, which takes fewer tokens. Default `json`. */
   modelFormat: { choices: ['json', 'toon'] },
+  /**
+   * Parameters that identify the effect of a call, for agents: `['invoice_id']`. Calls of one conversation in which these have the
+   * same values are the same call. Default: all parameters, and which repetition it is.
+   */
+  identity: { minItems: 1 },
 } as const
 
 type PolicyFields = typeof POLICY_FIELDS

@@ -104,6 +104,8 @@ function readWireFacts(facts: JsonValue | undefined): ToolFacts | undefined {
     replay: facts.replay_policy,
     costHint: facts.cost_hint,
     latencyHint: facts.latency_hint,
+    modelBytes: facts.model_bytes,
+    modelFormat: facts.model_format,
   })
 }
 

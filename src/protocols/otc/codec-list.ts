@@ -135,11 +135,13 @@ function encodeFacts(tools: readonly Tool[]): string {
 
 /** Absent members have defaults: host code, non-deterministic, no approval, no scopes, no credential. */
 function toWireFacts(tool: Tool): object {
-  const { catalogId, safetyTier, replay, costHint, latencyHint, ...same } = notableFacts(tool)
+  const { catalogId, safetyTier, replay, costHint, latencyHint, modelBytes, modelFormat, ...same } =
+    notableFacts(tool)
   return {
     ...defined({ catalog_id: catalogId, safety_tier: safetyTier, replay_policy: replay }),
     ...same,
     ...defined({ cost_hint: costHint, latency_hint: latencyHint }),
+    ...defined({ model_bytes: modelBytes, model_format: modelFormat }),
   }
 }
 

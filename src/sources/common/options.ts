@@ -95,6 +95,7 @@ export const POLICY_SHAPE = {
   modelBytes: z.int().min(POLICY_FIELDS.modelBytes.min).max(POLICY_FIELDS.modelBytes.max),
   project: TEXTS.min(POLICY_FIELDS.project.minItems),
   modelFormat: z.enum(POLICY_FIELDS.modelFormat.choices),
+  identity: TEXTS.min(POLICY_FIELDS.identity.minItems),
 } satisfies { readonly [Name in keyof PolicyDefinition]-?: z.ZodType<NonNullable<PolicyDefinition[Name]>> }
 
 /** The policy that an operator may give to tools whose traffic bypasses the guarded fetch, so never `safe-fetch` (OWP-37). */

@@ -90,12 +90,13 @@ function offer({ policy, ...rest }: DescribedTool, options: PackOptions, egress:
 
 /** The parts of an untrusted pack's policy that only restrict its tools, or inform about them (OWP-33). */
 function restrictions(policy: ToolPolicy): PolicyDefinition {
-  const { safetyTier, approval, scopes, timeoutMs, costHint, latencyHint, project, modelFormat } = policy
+  const { safetyTier, approval, scopes, timeoutMs, costHint, latencyHint, project, modelFormat, identity } =
+    policy
   return {
     ...(safetyTier === 'exec' ? { safetyTier, approval: 'always' } : { approval }),
     scopes,
     timeoutMs,
-    ...defined({ costHint, latencyHint, project, modelFormat }),
+    ...defined({ costHint, latencyHint, project, modelFormat, identity }),
   }
 }
 

@@ -42,6 +42,7 @@ const POLICY = z.strictObject({
   modelBytes: POLICY_SHAPE.modelBytes.exactOptional(),
   project: POLICY_SHAPE.project.max(100).exactOptional(),
   modelFormat: POLICY_SHAPE.modelFormat.exactOptional(),
+  identity: POLICY_SHAPE.identity.max(100).exactOptional(),
 })
 
 const TOOL = z.strictObject({
