@@ -1,6 +1,6 @@
 import { checkCallKey, LATEST, parseToolId, parseToolName } from '#kernel/base/ids'
 import { defined, type JsonObject, type JsonValue } from '#kernel/base/json'
-import { callScopeHeaders, ERROR_CODE_HEADER, runOf } from '#protocols/call-wire'
+import { callScopeHeaders, ERROR_CODE_HEADER, isReplay, runOf } from '#protocols/call-wire'
 import {
   type ApiKeyHeader,
   buildCallBody,
@@ -181,6 +181,8 @@ export interface CallResult<Value = JsonValue> {
   readonly durationMs?: number
   /** How often the call was sent again. */
   readonly retries: number
+  /** The outcome was recorded by an earlier request with this call id; only Collet servers send it. */
+  readonly replayed?: boolean
 }
 
 export function readOutcome(answer: HttpAnswer, run: CallRun): CallResult | CallFailure {
@@ -191,7 +193,13 @@ export function readOutcome(answer: HttpAnswer, run: CallRun): CallResult | Call
   switch (reading.kind) {
     case 'value': {
       const { value, callId = run.callId, durationMs } = reading
-      return { ...factsOf(run), ...defined({ callId, value, durationMs }), ...runOf(answer.headers) }
+      const replayed = isReplay(answer.headers)
+      return {
+        ...factsOf(run),
+        ...defined({ callId, value, durationMs }),
+        ...runOf(answer.headers),
+        replayed,
+      }
     }
     case 'failure':
       return failureOf(reading.failure, answer, run)
@@ -214,6 +222,7 @@ function failureOf(wire: WireFailure, answer: HttpAnswer, run: CallRun): CallFai
     ...runOf(answer.headers),
     ...defined({ code, retryAfterMs }),
     callId: wire.callId ?? run.callId,
+    replayed: isReplay(answer.headers),
     canRetry: wire.canRetry || (wire.class === 'server' && refused),
     status: answer.status,
   })

@@ -17,6 +17,7 @@ export interface CallFailureOptions extends Partial<Omit<WireFailure, 'class' | 
   readonly runId?: string
   readonly status?: number
   readonly retries?: number
+  readonly replayed?: boolean
   readonly cause?: unknown
 }
 
@@ -47,6 +48,8 @@ export class CallFailure extends Error {
   readonly status: number | undefined
   /** How often the call was sent again. */
   readonly retries: number
+  /** The failure was recorded by an earlier request with this call id; only Collet servers send it. */
+  readonly replayed: boolean
 
   constructor(kind: FailureClass, message: string, options: CallFailureOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
@@ -65,6 +68,7 @@ export class CallFailure extends Error {
     this.durationMs = options.durationMs
     this.status = options.status
     this.retries = options.retries ?? 0
+    this.replayed = options.replayed ?? false
   }
 
   /** Everything a model needs for its next step, without `developerMessage`. */

@@ -6,6 +6,7 @@ import {
   decodeHeaderId,
   encodeRequirements,
   IDEMPOTENCY_KEY_HEADER,
+  isReplay,
   runOf,
 } from '#protocols/call-wire'
 import {
@@ -115,7 +116,7 @@ export async function postCall(settings: ClientSettings, call: FunctionCall, opt
   const read = readAnswer(status, body, call.id)
   const sentId = headers.get(CALL_ID_HEADER)
   const callId = sentId === null ? options.idempotencyKey : decodeHeaderId(sentId)
-  if (read.ok) return { result: read.result, callId, ...runOf(headers) }
+  if (read.ok) return { result: read.result, callId, replayed: isReplay(headers), ...runOf(headers) }
   throw failureOf(read.exception, { ...factsOf(call, callId), ...runOf(headers), status })
 }
 

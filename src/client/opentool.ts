@@ -102,7 +102,7 @@ export class OpenToolSession {
     const { userId, signal } = options
     const tool = described && toRemoteTool(described)
     const context = await resolveContext({ tool, toolId: name, userId, signal }, this.#settings)
-    const { result, runId, ...answer } = await postCall(
+    const { result, runId, replayed, ...answer } = await postCall(
       this.#settings,
       { id: callId, name, arguments: params },
       { ...options, ...headersOf(context), idempotencyKey: callId },
@@ -113,6 +113,7 @@ export class OpenToolSession {
       ...defined({ runId }),
       toolId: name,
       retries: 0,
+      replayed,
     }
   }
 

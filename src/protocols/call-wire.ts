@@ -139,6 +139,8 @@ export const CALL_ID_HEADER = 'collet-call-id'
 export const ERROR_CODE_HEADER = 'collet-error-code'
 export const RUN_HEADER = 'collet-run'
 export const SESSION_HEADER = 'collet-session'
+/** Present if the outcome was recorded by an earlier request with the same key. */
+const REPLAYED_HEADER = 'collet-replayed'
 /** Marks answers with text from third parties: nothing in them is an instruction (OWP-58). */
 const TRUST_HEADER = 'collet-content-trust'
 const PREFER_HEADER = 'prefer'
@@ -157,7 +159,7 @@ export const CALL_HEADERS = {
     SESSION_HEADER,
     TOOLSET_HEADER,
   ],
-  read: [CALL_ID_HEADER, ERROR_CODE_HEADER, RUN_HEADER, TRUST_HEADER],
+  read: [CALL_ID_HEADER, ERROR_CODE_HEADER, RUN_HEADER, REPLAYED_HEADER, TRUST_HEADER],
 } as const
 
 const HEADER_SAFE = /^[\x21-\x24\x26-\x7e]*$/
@@ -246,7 +248,7 @@ export function callScopeHeaders(scope: {
 
 /** Headers of every answer to a call (rule 6): its id, its run, and its error code; added to `first`. */
 export function callReplyHeaders(
-  { callId, runId, outcome, untrusted }: CallReply,
+  { callId, runId, outcome, replayed, untrusted }: CallReply,
   first: Readonly<Record<string, string>> = {},
 ): Record<string, string> {
   // Headers are assigned one by one: an object literal built from spreads costs several times as much, and every reply
@@ -255,6 +257,7 @@ export function callReplyHeaders(
   headers[CALL_ID_HEADER] = callIdToHeader(callId)
   if (runId !== undefined) headers[RUN_HEADER] = callIdToHeader(runId)
   if (!outcome.ok) headers[ERROR_CODE_HEADER] = outcome.error.code
+  if (replayed) headers[REPLAYED_HEADER] = 'true'
   if (untrusted !== undefined) headers[TRUST_HEADER] = UNTRUSTED
   return headers
 }
@@ -269,6 +272,11 @@ const UNTRUSTED = 'untrusted'
 export function runOf(headers: Pick<Headers, 'get'>): { readonly runId?: string } {
   const run = headers.get(RUN_HEADER)
   return run === null ? {} : { runId: decodeHeaderId(run) }
+}
+
+/** Whether a reply repeats a recorded outcome, for clients. */
+export function isReplay(headers: Pick<Headers, 'get'>): boolean {
+  return headers.get(REPLAYED_HEADER) === 'true'
 }
 
 /** Decodes the id of a call or run in a header; clients send a run id back in the encoding of the reply's header. */

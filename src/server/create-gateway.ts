@@ -16,6 +16,8 @@ import { type Failure, NO_SECRETS, type Success } from '#kernel/call/call'
 import type { OpenedSession, SessionRequest } from '#kernel/call/stages'
 import type { RunPage } from '#kernel/run/runs'
 import type { Tool } from '#kernel/tool/tool'
+import type { ReadRequest, ResultPart } from '#results/read'
+import type { SearchResult } from '#search/tool-search'
 import type { GatewayApprovals } from './gateway-approvals.ts'
 import type { RunningServer } from './running-server.ts'
 
@@ -54,13 +56,30 @@ export interface ServeOptions extends GatewayOptions {
 }
 
 /** The outcome of a call with its parsed value; `valueJson` has the stored bytes. */
-export type GatewayOutcome<Value = JsonValue> = (Success & { readonly value: Value }) | Failure
+export type GatewayOutcome<Value = JsonValue> = ((Success & { readonly value: Value }) | Failure) & {
+  readonly callId: string
+  /** The outcome was recorded by an earlier call with the same key. */
+  readonly replayed: boolean
+}
+
+interface GatewayReadOptions extends ReadRequest {
+  readonly principal?: Principal
+  /** Bytes of the value; default all. */
+  readonly maxBytes?: number
+}
 
 /** Durable calls from the same process, without a server. */
 export interface Gateway {
   tools(principal?: Principal): readonly Tool[]
   /** `tool` is any of the tool's names. Throws a `ToolError` if the name, the key or the input is malformed; everything else is an outcome. */
   call(tool: string, input: JsonValue, options?: GatewayCallOptions): Promise<GatewayOutcome>
+  /** Reads a part of the recorded result of a call. Throws a `ToolError` if the principal has no such call or result. */
+  readResult(callId: string, options?: GatewayReadOptions): Promise<ResultPart>
+  /** Finds tools by words, best first. */
+  search(
+    text: string,
+    options?: { readonly limit?: number; readonly principal?: Principal },
+  ): Promise<SearchResult>
   /** Opens a session of a stateful tool. Throws a `ToolError` if it cannot be opened. */
   openSession(session: GatewaySessionOptions): Promise<OpenedSession>
   /** Resolves with `false` if the principal has no such session. */
@@ -116,7 +135,7 @@ export async function createGateway(config: ColletConfig, options: GatewayOption
     import('#server/telemetry/log'),
     import('./gateway-approvals.ts'),
   ])
-  const { gateway, close } = await openServices(settings, {
+  const { gateway, search, close } = await openServices(settings, {
     clock: SYSTEM_CLOCK,
     log: createLog(settings.logLevel, undefined, settings.logStyle),
     publicUrl: () => plannedUrl(settings.server),
@@ -130,7 +149,7 @@ export async function createGateway(config: ColletConfig, options: GatewayOption
           'request_invalid',
           `'${tool}' is not the name of a tool. Write Toolkit.Name, Toolkit.Name@x.y.z or another name of the tool.`,
         )
-      const { outcome } = await gateway.call(call.principal ?? ANONYMOUS, {
+      const { outcome, callId, replayed } = await gateway.call(call.principal ?? ANONYMOUS, {
         tool: ref,
         input: readInput(input),
         key: call.key === undefined ? undefined : checkCallKey(call.key),
@@ -142,8 +161,18 @@ export async function createGateway(config: ColletConfig, options: GatewayOption
         tokens: toSecrets(call.tokens),
         secrets: toSecrets(call.secrets),
       })
-      return outcome.ok ? { ...outcome, value: JSON.parse(outcome.valueJson) } : outcome
+      const reply = { callId, replayed }
+      return outcome.ok
+        ? { ...outcome, ...reply, value: JSON.parse(outcome.valueJson) }
+        : { ...outcome, ...reply }
     },
+    async readResult(callId, { principal = ANONYMOUS, maxBytes, ...request } = {}) {
+      const { readResult } = await import('#results/recorded')
+      const size = maxBytes ?? Number.MAX_SAFE_INTEGER
+      const address = { callId, root: 'value', request, maxBytes: size } as const
+      return await readResult(gateway, principal, address)
+    },
+    search: (text, { limit, principal = ANONYMOUS } = {}) => search.find(principal, text, limit),
     async openSession({ principal = ANONYMOUS, ...request }) {
       if (request.runId !== undefined) checkRunId(request.runId)
       return await gateway.openSession(principal, request)
