@@ -3,6 +3,7 @@ import { SILENT_LOGGER } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import { Registry } from '#kernel/tool/catalog'
 import type { Tool } from '#kernel/tool/tool'
+import { familiesOf } from '#search/families'
 import { metaTools } from '#search/for-models'
 import { openToolSearch } from '#search/tool-search'
 import { readTasks, readTools, taskName } from './read-tools.ts'
@@ -87,5 +88,7 @@ async function measureLarge(tools: readonly Tool[]): Promise<string> {
 const tools = await readTools()
 for (const wording of [0, 1, 2]) console.log(await score(tools, wording))
 console.log(await measureLarge(tools))
-const list = JSON.stringify(metaTools(openSearch(tools).catalog))
+const list = JSON.stringify(
+  metaTools({ count: tools.length, families: familiesOf(openSearch(tools).catalog) }),
+)
 console.log(`tools/list in search mode: ${Buffer.byteLength(list)} bytes for ${tools.length} tools`)

@@ -1,9 +1,6 @@
 import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
-import type { Catalog } from '#kernel/tool/catalog'
-import type { Tool } from '#kernel/tool/tool'
-import { type Family, familiesOf } from './families.ts'
+import type { Family } from './families.ts'
 import { firstSentence } from './tool-document.ts'
-import type { SearchResult } from './tool-search.ts'
 
 /**
  * The texts of the search for models: the three tools that replace the full list of tools, and the answer to a search. The
@@ -31,8 +28,13 @@ interface MetaTool {
 
 const READS: JsonObject = { readOnlyHint: true, openWorldHint: false }
 
-export function metaTools(catalog: Catalog): readonly MetaTool[] {
-  const count = catalog.latest().length
+/** What a caller can find. */
+interface Searched {
+  readonly count: number
+  readonly families: readonly Family[]
+}
+
+export function metaTools({ count, families }: Searched): readonly MetaTool[] {
   return [
     {
       name: CALL_TOOL,
@@ -72,7 +74,7 @@ export function metaTools(catalog: Catalog): readonly MetaTool[] {
       title: 'Search tools',
       description: [
         `Finds tools for a task. ${count} tools can be called here that are not in this list, so search before you say that something cannot be done.`,
-        `There are tools of: ${listFamilies(familiesOf(catalog))}.`,
+        `There are tools of: ${listFamilies(families)}.`,
         `Then use ${CALL_TOOL}.`,
       ].join(' '),
       inputSchema: objectOf(
@@ -106,11 +108,22 @@ function listFamilies(families: readonly Family[]): string {
   return `${shown.join(', ')}${left === 0 ? '' : ` and ${left} more groups`}`
 }
 
+interface FoundTool {
+  readonly title?: string | undefined
+  readonly description: string
+  readonly inputSchema: JsonObject
+}
+
+interface FoundByWords<Found> {
+  readonly found: readonly { readonly tool: Found; readonly unavailable?: string | undefined }[]
+  readonly families: readonly Family[]
+}
+
 /** The answer of a search: one line for each tool, with its parameters as a signature. */
-export function describeSearch(
+export function describeSearch<Found extends FoundTool>(
   query: string,
-  { found, families }: SearchResult,
-  nameOf: (tool: Tool) => string,
+  { found, families }: FoundByWords<Found>,
+  nameOf: (tool: Found) => string,
 ): string {
   const quoted = JSON.stringify(cleanText(query).slice(0, 200))
   if (found.length === 0)

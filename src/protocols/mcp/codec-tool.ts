@@ -60,7 +60,10 @@ export function innerUri(uri: string): { readonly toolkit: string | undefined; r
 }
 
 /** The declared output schema; `undefined` if the tool returns nothing or may return any value (MCP-65). */
-export function outputOf({ outputSchema, authored }: Tool): JsonObject | undefined {
+export function outputOf({
+  outputSchema,
+  authored,
+}: Pick<Tool, 'outputSchema' | 'authored'>): JsonObject | undefined {
   if (outputSchema === null || Object.keys(outputSchema).length === 0) return undefined
   // Content blocks of another MCP server stay content blocks.
   if (isContentBlocksSchema(outputSchema)) return undefined

@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { Catalog } from '#kernel/tool/catalog'
+import type { Tool } from '#kernel/tool/tool'
 import { selects } from '#kernel/tool/toolsets'
 import { type Answer, resultAnswer } from '#protocols/mcp/codec-message'
 import { toWireTool } from '#protocols/mcp/codec-tool'
@@ -9,6 +10,7 @@ import type { ResultEnvelopes } from '#protocols/mcp/reply'
 import { listedTool } from '#protocols/mcp/results/listed-tool'
 import type { ToolTables } from '#protocols/mcp/tool-tables'
 import { type Revision, TRAITS } from '#protocols/mcp/wire'
+import { familiesOf } from '#search/families'
 import {
   CALL_TOOL,
   DESCRIBE_TOOLS,
@@ -50,7 +52,8 @@ export function openDiscovery(
     })
     const items = shown.map((served) => listedTool(served, { catalog, revision, options }))
     if (!isSearched(catalog)) return items
-    const own = metaTools(catalog).map((tool) => ({
+    const count = catalog.latest().length
+    const own = metaTools({ count, families: familiesOf(catalog) }).map((tool) => ({
       name: tool.name,
       json: JSON.stringify(wireMeta(tool, revision)),
     }))
@@ -69,12 +72,12 @@ export function openDiscovery(
     const catalog = gateway.catalogFor(exchange.principal)
     const result = await search?.find(exchange.principal, query, isLimit ? limit : undefined)
     const nameOf = namesIn(catalog)
-    return { text: describeSearch(query, result ?? { found: [], families: [] }, nameOf) }
+    return { text: describeSearch<Tool>(query, result ?? { found: [], families: [] }, nameOf) }
   }
 
   const namesIn = (catalog: Catalog) => {
     const names = new Map([...calls.tables.of(catalog)].map(([name, { tool }]) => [tool, name]))
-    return (tool: Parameters<typeof names.get>[0]): string => names.get(tool) ?? tool.name
+    return (tool: Tool): string => names.get(tool) ?? tool.name
   }
 
   const describeTools = async (

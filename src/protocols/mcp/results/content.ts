@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue, parseJson } from '#kernel/base/json'
 import type { Shown, Success } from '#kernel/call/call'
-import type { Tool } from '#kernel/tool/tool'
+import type { Tool, ToolPolicy } from '#kernel/tool/tool'
 import { isObjectSchema, outputOf } from '#protocols/mcp/codec-tool'
 import { type Revision, TRAITS } from '#protocols/mcp/wire'
 
@@ -10,6 +10,11 @@ import { type Revision, TRAITS } from '#protocols/mcp/wire'
  * Invariant: `encodeValue` copies stored values byte for byte.
  */
 
+/** What of a tool decides how its results are shown; agents know no more of a tool on another machine. */
+export interface ShownTool extends Pick<Tool, 'source' | 'outputSchema' | 'authored' | 'checkOutput'> {
+  readonly policy: Pick<ToolPolicy, 'modelBytes' | 'project' | 'modelFormat'>
+}
+
 interface ValueShape {
   readonly output: JsonObject | undefined
   readonly isObject: boolean
@@ -18,9 +23,9 @@ interface ValueShape {
   readonly isNothing: boolean
 }
 
-const shapes = new WeakMap<Tool, ValueShape>()
+const shapes = new WeakMap<ShownTool, ValueShape>()
 
-export function shapeOf(tool: Tool): ValueShape {
+export function shapeOf(tool: ShownTool): ValueShape {
   const known = shapes.get(tool)
   if (known !== undefined) return known
   const output = outputOf(tool)
@@ -37,7 +42,7 @@ export function shapeOf(tool: Tool): ValueShape {
 /** The value as `structuredContent` and as text (MCP-64 to MCP-67). `tool` is absent if it was removed since the call. */
 export function encodeValue(
   { valueJson, shown }: Success,
-  tool: Tool | undefined,
+  tool: ShownTool | undefined,
   revision: Revision,
 ): string {
   if (shown !== undefined && shown.contentJson === undefined) return contentMembers(valueJson, revision)
@@ -63,7 +68,7 @@ interface ContentParts {
 }
 
 /** The parts of a result, as `encodeValue` sends them. */
-export function contentParts({ valueJson, shown }: Success, tool: Tool | undefined): ContentParts {
+export function contentParts({ valueJson, shown }: Success, tool: ShownTool | undefined): ContentParts {
   const value: JsonValue = JSON.parse(valueJson)
   if (shown !== undefined) {
     const isValue = shown.contentJson === undefined && isJsonObject(value)

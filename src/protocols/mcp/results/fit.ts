@@ -1,13 +1,12 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { CallError, Shown, Success } from '#kernel/call/call'
-import type { Tool } from '#kernel/tool/tool'
 import type { Revision } from '#protocols/mcp/wire'
 import { parseJsonText } from '#results/paths'
 import { project } from '#results/project'
 import { handleOf } from '#results/recorded'
 import { byteLength, type LeftOut, shapeValue } from '#results/shape'
 import { MAX_WORDS_BYTES, placesText, shortList, valueText } from '#results/words'
-import { contentParts, shapeOf, structuredMember } from './content.ts'
+import { contentParts, type ShownTool, shapeOf, structuredMember } from './content.ts'
 import { blocksBytes, fitBlocks } from './fit-blocks.ts'
 
 /*
@@ -21,7 +20,7 @@ export interface FitOptions {
   /** Maximum bytes that a model gets at once; 0 = no limit. */
   readonly modelBytes: number
   readonly revision: Revision
-  readonly tool: Tool | undefined
+  readonly tool: ShownTool | undefined
   /** Name of the tool that reads results. */
   readTool(): string
 }
@@ -188,7 +187,7 @@ class Fitting {
     return short === undefined ? { json: write(json), isWhole: true } : { json: write(short), isWhole: false }
   }
 
-  #shortened(value: JsonValue, tool: Tool): string | undefined {
+  #shortened(value: JsonValue, tool: ShownTool): string | undefined {
     const { value: short, leftOut, json } = shapeValue(value, this.#max - MAX_WORDS_BYTES)
     if (tool.checkOutput(short).length > 0) return undefined
     const note = `Shortened. The whole value is at ${this.#handle}`
@@ -237,7 +236,7 @@ interface FittedContent {
 }
 
 /** True if the listed schema must be extended with the member that marks a shortened value; `withNote` adds it. */
-export function takesNote({ source, outputSchema }: Pick<Tool, 'source' | 'outputSchema'>): boolean {
+export function takesNote({ source, outputSchema }: Pick<ShownTool, 'source' | 'outputSchema'>): boolean {
   // Schemas of other MCP servers are listed unchanged.
   if (source === 'mcp' || outputSchema?.type !== 'object') return false
   return outputSchema.additionalProperties === false && outputSchema.maxProperties === undefined

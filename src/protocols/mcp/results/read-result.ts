@@ -30,21 +30,22 @@ import { MIN_MODEL_BYTES } from './fit.ts'
  * its budget.
  */
 
-const NAME = 'read_result'
+/** The tool, for lists of tools. */
+export const READ_RESULT = 'read_result'
 const OTHER_NAME = 'collet_read_result'
 
 /** Name of the tool. It gives way to a tool of the catalog that already has this name. */
 export function readToolName(table: ReadonlyMap<string, unknown>): string {
-  return table.has(NAME) ? OTHER_NAME : NAME
+  return table.has(READ_RESULT) ? OTHER_NAME : READ_RESULT
 }
 
 /** Budget of a read where results are not shortened otherwise. */
-const DEFAULT_MODEL_BYTES = 32_000
+export const DEFAULT_MODEL_BYTES = 32_000
 
-const DESCRIPTION =
+export const READ_RESULT_DESCRIPTION =
   'Reads a result of an earlier call that was too long to show, part by part. Its address, collet://calls/ID, is in the shortened result.'
 
-const INPUT_SCHEMA: JsonObject = {
+export const READ_RESULT_INPUT: JsonObject = {
   type: 'object',
   properties: {
     uri: { type: 'string', description: 'Address of the result: collet://calls/ID' },
@@ -101,8 +102,8 @@ export class ReadResults {
     const definition = {
       name,
       title: 'Read a long result',
-      description: DESCRIPTION,
-      inputSchema: INPUT_SCHEMA,
+      description: READ_RESULT_DESCRIPTION,
+      inputSchema: READ_RESULT_INPUT,
       annotations: { readOnlyHint: true, openWorldHint: false },
       ...(TRAITS[revision].tasks === 'requested' ? { execution: { taskSupport: 'forbidden' } } : {}),
       _meta: { [META.readsResults]: true },
@@ -127,7 +128,7 @@ export class ReadResults {
   /** True if the call names the tool that reads results. */
   isRead(params: JsonValue | undefined, { principal }: McpExchange): boolean {
     const name = isJsonObject(params) ? params.name : undefined
-    if (name !== NAME && name !== OTHER_NAME) return false
+    if (name !== READ_RESULT && name !== OTHER_NAME) return false
     const catalog = this.#services.gateway.catalogFor(principal)
     return name === readToolName(this.#tables.of(catalog)) && this.#canShorten(catalog)
   }
