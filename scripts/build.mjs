@@ -19,6 +19,7 @@ const target = resolve(process.argv[2] ?? join(root, 'dist'))
 const ENTRIES = [
   'index',
   'client/index',
+  'agents/ai-sdk',
   'protocols/opentool/index',
   'testing/index',
   'server/handler',

@@ -55,11 +55,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
       ...['base', 'kernel', 'schema', 'stages', 'source-kit', 'results', 'codec', 'http-exchange', 'search'],
     ],
   },
-  {
-    zone: 'store',
-    files: /^src\/store\//,
-    may: ['base', 'kernel', 'schema', 'stages', 'source-kit'],
-  },
+  { zone: 'store', files: /^src\/store\//, may: ['base', 'kernel', 'schema', 'stages', 'source-kit'] },
   { zone: 'egress', files: /^src\/egress\//, may: ['base', 'kernel', 'source-kit'] },
   { zone: 'source-kit', files: /^src\/sources\/kit\//, may: ['base', 'kernel', 'schema', 'stages'] },
   {
@@ -80,17 +76,13 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
     files: /^src\/(auth|oauth)\//,
     may: ['base', 'kernel', 'stages', 'config', 'http-exchange'],
   },
-  {
-    zone: 'client',
-    files: /^src\/client\//,
-    may: ['base', 'kernel', 'schema', 'codec'],
-  },
+  { zone: 'client', files: /^src\/client\//, may: ['base', 'kernel', 'schema', 'codec'] },
   {
     zone: 'server',
     files: /^src\/server\//,
     may: [
       ...['base', 'kernel', 'schema', 'stages', 'source-kit', 'codec', 'http-exchange', 'protocols'],
-      ...['store', 'config', 'auth', 'client', 'egress', 'sources', 'admin-api', 'search'],
+      ...['store', 'config', 'auth', 'client', 'egress', 'sources', 'admin-api', 'search', 'results'],
     ],
   },
   {
@@ -100,6 +92,11 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
       ...['base', 'kernel', 'schema', 'stages', 'source-kit', 'store', 'config', 'client', 'server', 'codec'],
       ...['admin-api', 'search', 'typescript'],
     ],
+  },
+  {
+    zone: 'agents',
+    files: /^src\/agents\//,
+    may: ['base', 'kernel', 'results', 'codec', 'protocols', 'search', 'client', 'server'],
   },
   { zone: 'testing', files: /^src\/testing\//, may: ['base', 'kernel', 'stages', 'store'] },
 ]

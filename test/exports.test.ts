@@ -21,6 +21,7 @@ const PUBLIC: Readonly<Record<string, readonly string[]>> = {
     'tool',
     'workflow',
   ],
+  'collet/ai-sdk': ['aiSdkTools'],
   'collet/client': ['CallFailure', 'connect', 'opentool'],
   'collet/http': ['createHandler'],
   'collet/protocols/opentool': [

@@ -1,0 +1,154 @@
+import {
+  dynamicTool,
+  jsonSchema,
+  type ModelMessage,
+  type ToolApprovalStatus,
+  type ToolExecutionOptions,
+  type ToolSet,
+} from 'ai'
+import { type EarlierCalls, type HistoryEntry, type ShownCall, shownCalls } from './call-keys.ts'
+import type { AgentSource, Ask } from './source.ts'
+import type { AgentOptions, AgentTool } from './tool-list.ts'
+import {
+  type AgentResult,
+  openToolset,
+  partsOf,
+  readResult,
+  resultText,
+  type Toolset,
+  toJson,
+} from './toolset.ts'
+
+/*
+ * The subpath `collet/ai-sdk`: tools for `generateText`, `streamText` and agents of the AI SDK.
+ * Invariants: the calls of one step share the array of messages that the SDK passes to each of them;
+ * a call that waits for a person is asked about before it runs, as `toolApproval` does it.
+ */
+
+export type { AgentSource, AgentTool, Ask, EarlierCalls }
+
+export interface AiSdkOptions extends Omit<AgentOptions, 'strict'> {
+  /** Marks tools with `deferLoading`, for the SDK's `toolSearch`; `favourites` are always listed. */
+  readonly defer?: boolean | undefined
+}
+
+type CallOptions = Pick<ToolExecutionOptions<unknown>, 'toolCallId' | 'messages'>
+
+export interface AiSdkTools {
+  readonly tools: ToolSet
+  /** For tools whose calls may have to wait for a person: pass it on as `toolApproval`. */
+  readonly toolApproval: Record<string, (input: unknown, options: CallOptions) => Promise<ToolApprovalStatus>>
+  /** What was widened or left out, one sentence for each tool. */
+  readonly notes: readonly string[]
+  /** Counts the calls of messages that are about to be removed from the history. */
+  earlier(messages: readonly ModelMessage[]): EarlierCalls
+}
+
+/** The SDK has no limits of its own; its providers take names of 64 characters. */
+const LIMITS = { provider: 'The AI SDK', nameLength: 64 } as const
+
+/** The tools of a server or gateway for one conversation. */
+export async function aiSdkTools(source: AgentSource, options: AiSdkOptions): Promise<AiSdkTools> {
+  const toolset = await openToolset(source, options, LIMITS)
+  const calls = new SdkCalls(toolset)
+  const asking = toolset.tools.filter(({ mayAsk }) => mayAsk)
+  return {
+    tools: Object.fromEntries(
+      toolset.tools.map((tool) => [tool.name, toSdkTool(tool, calls, options.defer === true)]),
+    ),
+    toolApproval: Object.fromEntries(
+      asking.map(({ name }) => [name, (input, call) => calls.ask(name, input, call)]),
+    ),
+    notes: toolset.notes,
+    earlier: (messages) => toolset.earlier(historyOf(messages)),
+  }
+}
+
+function toSdkTool(tool: AgentTool, calls: SdkCalls, isDeferred: boolean): ToolSet[string] {
+  return {
+    ...dynamicTool({
+      description: tool.description,
+      inputSchema: jsonSchema(JSON.parse(JSON.stringify(tool.schema))),
+      execute: (input, call) => calls.execute(tool.name, input, call),
+      toModelOutput: ({ output }) => modelOutput(output),
+    }),
+    ...(isDeferred && tool.isDeferrable ? { deferLoading: true } : {}),
+  }
+}
+
+/** The calls of a conversation. A call whose approval was checked and that needed none has run; `execute` takes its result. */
+class SdkCalls {
+  readonly #toolset: Toolset
+  readonly #made = new WeakMap<object, Map<string, AgentResult>>()
+
+  constructor(toolset: Toolset) {
+    this.#toolset = toolset
+  }
+
+  async ask(name: string, input: unknown, call: CallOptions): Promise<ToolApprovalStatus> {
+    const result = await this.#run(name, input, call, {})
+    if (result.asks.length === 0) {
+      const made = this.#made.get(call.messages) ?? new Map<string, AgentResult>()
+      this.#made.set(call.messages, made.set(call.toolCallId, result))
+      return 'not-applicable'
+    }
+    return { type: 'user-approval', reason: result.asks.map(askText).join('\n') }
+  }
+
+  async execute(name: string, input: unknown, call: ToolExecutionOptions<unknown>): Promise<AgentResult> {
+    const made = this.#made.get(call.messages)?.get(call.toolCallId)
+    return made ?? (await this.#run(name, input, call, { isApproved: true, signal: call.abortSignal }))
+  }
+
+  #run(
+    name: string,
+    input: unknown,
+    { toolCallId, messages }: CallOptions,
+    more: { readonly isApproved?: boolean; readonly signal?: AbortSignal | undefined },
+  ): Promise<AgentResult> {
+    const history = historyOf(messages)
+    return this.#toolset.run({ id: toolCallId, name, input: toJson(input), step: messages, history, ...more })
+  }
+}
+
+function askText({ kind, url }: Ask): string {
+  return `${kind === 'approval' ? 'Approve the call' : 'Give access'}: ${url}`
+}
+
+function modelOutput(given: unknown) {
+  const output = readResult(given)
+  if (output.isError) return { type: 'error-text' as const, value: resultText(output) }
+  return {
+    type: 'content' as const,
+    value: partsOf(output).map((part) =>
+      part.type === 'text'
+        ? part
+        : {
+            type: 'file' as const,
+            data: { type: 'data' as const, data: part.data },
+            mediaType: part.mediaType,
+          },
+    ),
+  }
+}
+
+function historyOf(messages: readonly ModelMessage[]): readonly ShownCall[] {
+  return shownCalls(messages.flatMap(entriesOf))
+}
+
+function entriesOf({ content }: ModelMessage, turn: number): readonly HistoryEntry[] {
+  if (typeof content === 'string') return []
+  return content.flatMap((part): HistoryEntry[] => {
+    if (part.type === 'tool-result') return [{ resultOf: part.toolCallId, text: outputText(part.output) }]
+    if (part.type !== 'tool-call') return []
+    return [{ call: { id: part.toolCallId, name: part.toolName, input: toJson(part.input), turn } }]
+  })
+}
+
+function outputText(output: unknown): string {
+  if (typeof output !== 'object' || output === null || !('value' in output)) return ''
+  const { value } = output
+  if (typeof value === 'string') return value
+  const [first] = Array.isArray(value) ? value : []
+  return typeof first === 'object' && first !== null && 'text' in first ? String(first.text) : ''
+}

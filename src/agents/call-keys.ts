@@ -1,0 +1,135 @@
+import { hash } from 'node:crypto'
+import { canonicalJson, type JsonObject, type JsonValue } from '#kernel/base/json'
+
+/*
+ * The keys of an agent's calls: one intention is one key. A key is made of the conversation, the tool, the input, and the number of
+ * earlier calls of the same tool with the same input whose results the history shows. `toolset.ts` asks it before each call.
+ * Invariants: the id that a provider gives a tool call is no part of a key, so a resumed loop and a retried step find the recorded
+ * call; equal calls in one message have different keys.
+ */
+
+/** A call that the history of a conversation shows. */
+export interface ShownCall {
+  readonly id: string
+  /** The name that the model used. */
+  readonly name: string
+  readonly input: JsonValue
+  /** The message that made the call; equal for the calls of one message, and rising. */
+  readonly turn: number
+  /** Whether the history has its result. A result that says that the outcome is not known does not count. */
+  readonly isDone: boolean
+}
+
+/** A call or a result in a history, in the order of the messages. */
+export type HistoryEntry =
+  | { readonly call: Omit<ShownCall, 'isDone'> }
+  | { readonly resultOf: string; readonly text: string }
+
+/** Reads a history from its end, because a provider may use an id again in a later message. */
+export function shownCalls(entries: readonly HistoryEntry[]): readonly ShownCall[] {
+  const done = new Set<string>()
+  const calls: ShownCall[] = []
+  for (const entry of entries.toReversed()) {
+    if ('resultOf' in entry) {
+      if (!entry.text.startsWith(UNFINISHED)) done.add(entry.resultOf)
+      continue
+    }
+    const { id } = entry.call
+    calls.unshift({ ...entry.call, isDone: done.delete(id) })
+  }
+  return calls
+}
+
+/** A call by its tool and the input that the tool gets, however the model wrote them. */
+export interface KnownCall {
+  readonly tool: string
+  readonly input: JsonObject
+  /** Members that identify the effect; absent: all of them. */
+  readonly identity?: readonly string[] | undefined
+  /** How often the effect is repeated on purpose, if the model says so. */
+  readonly again: number
+}
+
+/** How many calls of each kind had results in messages that are no longer part of the history. */
+export type EarlierCalls = Readonly<Record<string, number>>
+
+export interface CallKeysOptions {
+  readonly conversation: string
+  readonly earlier?: EarlierCalls | undefined
+  /** Finds the tool of a call in the history; `undefined` for calls of other tools. */
+  read(name: string, input: JsonValue): KnownCall | undefined
+  /** Repetitions that the application wants. */
+  again?: ((call: KnownCall) => number) | undefined
+}
+
+/** The start of a result that is no outcome; `ShownCall.isDone` is false for it. */
+const UNFINISHED = 'The outcome of this call is not known yet.'
+
+export function unfinishedText(text: string): string {
+  return `${UNFINISHED} ${text}`
+}
+
+export class CallKeys {
+  readonly #options: CallKeysOptions
+  /** Calls of messages that the history does not show yet, in the order in which the loop started them. */
+  readonly #started = new WeakMap<object, Map<string, string[]>>()
+
+  constructor(options: CallKeysOptions) {
+    this.#options = options
+  }
+
+  /** `step` is an object that the calls of one message share and that no other message has. */
+  keyOf(id: string, call: KnownCall, step: object, history: readonly ShownCall[]): string {
+    const { conversation, again } = this.#options
+    const kind = kindOf(call)
+    const n = call.identity === undefined ? this.#occurrence(id, kind, step, history) : 0
+    const repeated = call.again + (again?.(call) ?? 0)
+    const parts = [conversation, kind, n, repeated]
+    return `agent-${hash('sha256', canonicalJson(parts), 'base64url')}`
+  }
+
+  /** Counts the calls whose results a part of the history shows, to be kept when that part is removed. */
+  count(history: readonly ShownCall[]): EarlierCalls {
+    const counts = new Map(Object.entries(this.#options.earlier ?? {}))
+    for (const shown of history) {
+      const kind = this.#kindOfShown(shown)
+      if (kind !== undefined && shown.isDone) counts.set(kind, (counts.get(kind) ?? 0) + 1)
+    }
+    return Object.fromEntries(counts)
+  }
+
+  #occurrence(id: string, kind: string, step: object, history: readonly ShownCall[]): number {
+    const same = history.filter((shown) => this.#kindOfShown(shown) === kind)
+    const lastTurn = history.at(-1)?.turn
+    const own = same.find((shown) => shown.id === id && shown.turn === lastTurn && !shown.isDone)
+    const before = same.filter((shown) => shown.isDone && shown.turn !== own?.turn).length
+    const position =
+      own === undefined
+        ? this.#startedPosition(id, kind, step)
+        : same.filter(({ turn }) => turn === own.turn).indexOf(own)
+    return (this.#options.earlier?.[kind] ?? 0) + before + position
+  }
+
+  #startedPosition(id: string, kind: string, step: object): number {
+    const kinds = this.#started.get(step) ?? new Map<string, string[]>()
+    const ids = kinds.get(kind) ?? []
+    if (!ids.includes(id)) ids.push(id)
+    kinds.set(kind, ids)
+    this.#started.set(step, kinds)
+    return ids.indexOf(id)
+  }
+
+  #kindOfShown({ name, input }: ShownCall): string | undefined {
+    const call = this.#options.read(name, input)
+    return call === undefined ? undefined : kindOf(call)
+  }
+}
+
+/** Digest of the tool and of what identifies its effect. */
+function kindOf({ tool, input, identity }: KnownCall): string {
+  const named =
+    identity === undefined
+      ? input
+      : Object.fromEntries(identity.flatMap((name) => (name in input ? [[name, input[name] ?? null]] : [])))
+  return hash('sha256', canonicalJson([tool, named]), 'base64url')
+}

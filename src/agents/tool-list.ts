@@ -1,0 +1,204 @@
+import { isJsonObject, type JsonObject } from '#kernel/base/json'
+import { READ_RESULT, READ_RESULT_DESCRIPTION, READ_RESULT_INPUT } from '#protocols/mcp/results/read-result'
+import type { Family } from '#search/families'
+import { CALL_TOOL, DESCRIBE_TOOLS, metaTools, SEARCH_TOOLS } from '#search/for-models'
+import type { EarlierCalls } from './call-keys.ts'
+import type { Ask, CallScope, SourceTool } from './source.ts'
+import { type FittedSchema, fitName, fitSchema, type SchemaLimits } from './tool-schema.ts'
+
+/*
+ * The list of tools that a model gets: those of a source in the form of the provider, and the tools that search them and read long
+ * results. `toolset.ts` opens it. Invariant: names are unique, and every change of a definition is in the notes.
+ */
+
+export interface AgentOptions extends CallScope {
+  /** Id of the conversation or run. Calls of one conversation that have the same intention are one call, in any process. */
+  readonly conversation: string
+  /** Which tools; default all. */
+  readonly only?:
+    | readonly string[]
+    | ((tool: { readonly id: string; readonly name: string }) => boolean)
+    | undefined
+  /** `search`: three tools that find, describe and call all others. Default `list`. */
+  readonly discovery?: 'list' | 'search' | undefined
+  /** Names of tools that are listed besides those three, or that are not deferred. */
+  readonly favourites?: readonly string[] | undefined
+  /** Bytes of a result that the model gets at once; default what the tool says, or 32 000. 0 = all. */
+  readonly modelBytes?: number | undefined
+  /** Makes a call once more on purpose: 1 for the first repetition. Default 0. */
+  readonly again?: ((call: { readonly tool: string; readonly input: JsonObject }) => number) | undefined
+  /**
+   * Decides an approval of Collet when a person agreed in the way of the library: for example
+   * `({ id }) => gateway.approvals.approve(approver, id)`. Without it, the decision is made on the page of the approval.
+   */
+  readonly approve?: ((ask: Ask) => Promise<unknown>) | undefined
+  /** What `earlier()` returned for messages that were removed from the history. */
+  readonly earlier?: EarlierCalls | undefined
+  /** Schemas in the strict form of the provider, where they can be. Default false. */
+  readonly strict?: boolean | undefined
+}
+
+/** A tool as a model sees it. */
+export interface AgentTool {
+  readonly name: string
+  readonly description: string
+  readonly schema: JsonObject
+  readonly isStrict: boolean
+  /** Whether a person may have to act before a call runs. */
+  readonly mayAsk: boolean
+  /** Whether it may be left out of the prompt until a search finds it. */
+  readonly isDeferrable: boolean
+  readonly hasEffects: boolean
+}
+
+/** Limits of a library or provider. */
+export interface ProviderLimits extends Omit<SchemaLimits, 'strict'> {
+  readonly provider: string
+  readonly maxTools?: number
+}
+
+export interface Listed extends AgentTool {
+  readonly target: SourceTool | 'search' | 'describe' | 'call' | 'read'
+  readonly again?: string | undefined
+}
+
+export interface ToolList {
+  /** What the model gets. */
+  readonly listed: readonly Listed[]
+  /** What it can call. */
+  readonly all: readonly Listed[]
+  readonly notes: readonly string[]
+}
+
+export function listTools(
+  tools: readonly SourceTool[],
+  options: AgentOptions,
+  limits: ProviderLimits,
+): ToolList {
+  const selected = tools.filter((tool) => isSelected(tool, options))
+  const notes: string[] = []
+  const taken = new Set<string>()
+  const all = selected.map((tool) => listTool(tool, { options, limits, taken, notes }))
+  const isSearched = options.discovery === 'search'
+  const shown = all.filter((each) => !isSearched || isFavourite(each, options))
+  const own = [...(isSearched ? searchTools(all) : []), ...readTools(all, options)].filter(
+    ({ name }) => !taken.has(name),
+  )
+  const listed = [...own, ...shown].sort((left, right) => (left.name < right.name ? -1 : 1))
+  const { maxTools = Number.POSITIVE_INFINITY, provider } = limits
+  if (listed.length > maxTools)
+    throw new RangeError(
+      `${provider} takes at most ${maxTools} tools, and these are ${listed.length}. Use { discovery: 'search' }, or select some with { only }.`,
+    )
+  return { listed, all: [...all, ...own], notes }
+}
+
+function isSelected({ id, base, name }: SourceTool, { only }: AgentOptions): boolean {
+  if (only === undefined) return true
+  return typeof only === 'function'
+    ? only({ id, name })
+    : only.some((one) => one === id || one === base || one === name)
+}
+
+function isFavourite(
+  { name, target }: Pick<Listed, 'name' | 'target'>,
+  { favourites = [] }: AgentOptions,
+): boolean {
+  return favourites.includes(name) || (typeof target !== 'string' && favourites.includes(target.base))
+}
+
+interface Listing {
+  readonly options: AgentOptions
+  readonly limits: ProviderLimits
+  readonly taken: Set<string>
+  readonly notes: string[]
+}
+
+const AGAIN: JsonObject = {
+  type: 'integer',
+  minimum: 1,
+  description: 'Only to repeat an effect on purpose: 1 for the first repetition, 2 for the second.',
+}
+
+function listTool(tool: SourceTool, { options, limits, taken, notes }: Listing): Listed {
+  const name = fitName(tool.name, limits.nameLength, taken)
+  taken.add(name)
+  const fitted = fitSchema(tool.inputSchema, { ...limits, strict: options.strict === true })
+  const again = tool.identity === undefined ? undefined : freeName(fitted.schema)
+  const schema = again === undefined ? fitted.schema : withAgain(fitted, again)
+  const said = [...(name === tool.name ? [] : [`named ${name}`]), ...fitted.notes]
+  if (said.length > 0) notes.push(`${tool.id}: ${said.join('; ')}.`)
+  const isDeferrable = !isFavourite({ name, target: tool }, options)
+  return {
+    name,
+    description: tool.description || (tool.title ?? name),
+    schema,
+    isStrict: fitted.isStrict,
+    mayAsk: tool.mayAsk,
+    isDeferrable,
+    target: tool,
+    again,
+    hasEffects: tool.hasEffects,
+  }
+}
+
+function freeName({ properties }: JsonObject): string {
+  return isJsonObject(properties) && Object.hasOwn(properties, 'again') ? 'call_again' : 'again'
+}
+
+function withAgain({ schema, isStrict }: FittedSchema, name: string): JsonObject {
+  const properties = isJsonObject(schema.properties) ? schema.properties : {}
+  const required = Array.isArray(schema.required) ? schema.required : []
+  const member = isStrict ? { ...AGAIN, type: ['integer', 'null'] } : AGAIN
+  return {
+    ...schema,
+    properties: { ...properties, [name]: member },
+    ...(isStrict ? { required: [...required, name] } : {}),
+  }
+}
+
+function searchTools(all: readonly Listed[]): readonly Listed[] {
+  const targets = { [SEARCH_TOOLS]: 'search', [DESCRIBE_TOOLS]: 'describe', [CALL_TOOL]: 'call' } as const
+  return metaTools({ count: all.length, families: familiesIn(all) }).flatMap(
+    ({ name, description, inputSchema }) => {
+      const target = Object.entries(targets).find(([known]) => known === name)?.[1]
+      return target === undefined ? [] : [ownTool(name, description, inputSchema, target)]
+    },
+  )
+}
+
+/** Listed where a result can be too long for the model. */
+function readTools(all: readonly Listed[], { modelBytes }: AgentOptions): readonly Listed[] {
+  const canShorten = all.some(({ target }) => {
+    if (typeof target === 'string' || target.shown.outputSchema === null) return false
+    return modelBytes !== 0 || target.shown.policy.project !== undefined
+  })
+  return canShorten ? [ownTool(READ_RESULT, READ_RESULT_DESCRIPTION, READ_RESULT_INPUT, 'read')] : []
+}
+
+function ownTool(
+  name: string,
+  description: string,
+  schema: JsonObject,
+  target: Exclude<Listed['target'], SourceTool>,
+): Listed {
+  return {
+    name,
+    description,
+    schema,
+    target,
+    isStrict: false,
+    mayAsk: false,
+    isDeferrable: false,
+    hasEffects: false,
+  }
+}
+
+/** Groups of tools by the first part of their ids, the largest first. */
+export function familiesIn(all: readonly Listed[]): readonly Family[] {
+  const bases = all.flatMap(({ target }) => (typeof target === 'string' ? [] : [target.base]))
+  const groups = Map.groupBy(bases, (base) => base.split('.')[0] ?? base)
+  return [...groups]
+    .map(([name, some]) => ({ name, count: some.length, examples: some.slice(0, 3) }))
+    .sort((left, right) => right.count - left.count || (left.name < right.name ? -1 : 1))
+}
