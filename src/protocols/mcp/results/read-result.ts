@@ -253,7 +253,7 @@ function canBeShortened({ outputSchema, policy }: Tool, modelBytes: number): boo
 const SHORT_TYPES: ReadonlySet<string> = new Set(['number', 'integer', 'boolean', 'null'])
 
 /** Reads the input of the tool. Its other parameters override those in the address. */
-function addressOf(input: JsonObject): ResultAddress {
+export function addressOf(input: JsonObject): ResultAddress {
   const { callId, root, request } = readHandle(typeof input.uri === 'string' ? input.uri : '')
   const { path, offset, limit, select, format } = input
   const own: ReadRequest = checkedRequest({
