@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { SILENT_LOGGER } from '#kernel/base/logger'
 import type { ToolContext } from '#kernel/tool/tool'
 import type { Store } from '#store/collet-store'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
@@ -75,6 +76,28 @@ describe('interrupting a run', () => {
     expect(errorOf(await reply)).toMatchObject({ code: 'cancelled', effect: 'unknown' })
     answer.resolve(1)
     expect((await gateway.cancelCall(ALICE, 'k'))?.state).toBe('failed')
+  })
+
+  it('OTC/T-20: the abort of a cancelled run is not logged as an error, what its tool throws otherwise is', async () => {
+    const errors: unknown[] = []
+    const log = { ...SILENT_LOGGER, error: (fields: object) => void errors.push(fields) }
+    const endsWith = async (makeError: (signal: AbortSignal) => unknown) => {
+      const { tool, answer, started } = waitingTool()
+      const gateway = openTestGateway([tool], { log })
+      const reply = gateway.call(ALICE, callRequest(WAIT, { key: 'k' }))
+      const { signal } = await started
+      await gateway.cancelCall(ALICE, 'k')
+      answer.reject(makeError(signal))
+      await reply
+      await expect.poll(() => gateway.running.slots).toBe(0)
+    }
+    await endsWith((signal) => signal.reason)
+    await endsWith(
+      (signal) => new DOMException('The operation was aborted', { name: 'AbortError', cause: signal.reason }),
+    )
+    expect(errors).toEqual([])
+    await endsWith(() => new Error('cannot clean up'))
+    expect(errors).toHaveLength(1)
   })
 
   it('drains: refuses new calls, lets the running one finish, still returns earlier outcomes', async () => {

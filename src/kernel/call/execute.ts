@@ -189,10 +189,11 @@ function errorOfRun(needs: ExecuteNeeds, running: RunningCall, error: unknown): 
     const code = FAILURES.has(own) ? own : 'tool_failed'
     return { ...ownError, code, ...(shown === undefined ? {} : { shown }) }
   }
-  needs.log.error(
-    { err: redactThrown(error, call.request), tool: tool.id, record: call.record },
-    'a tool threw',
-  )
+  if (!isOwnAbort(running, error))
+    needs.log.error(
+      { err: redactThrown(error, call.request), tool: tool.id, record: call.record },
+      'a tool threw',
+    )
   const { base } = tool.parts
   const message =
     needs.explainThrown === undefined
@@ -200,6 +201,13 @@ function errorOfRun(needs: ExecuteNeeds, running: RunningCall, error: unknown): 
       : `${base} failed unexpectedly. For developers: ${redactText(needs.explainThrown(error), call.request)}`
   return { code: 'tool_failed', message, canRetry: false }
 }
+
+/** An interrupted run throws the reason of its signal, or an error that its runtime made of it. */
+function isOwnAbort({ interruption }: RunningCall, error: unknown): boolean {
+  return interruption !== undefined && error instanceof Error && ABORTS.has(error.name)
+}
+
+const ABORTS: ReadonlySet<string> = new Set(['AbortError', 'TimeoutError'])
 
 /** Content that exceeds the limit for results is dropped; the message remains. */
 function shownFailure(needs: ExecuteNeeds, error: ToolError, request: CallRequest): Shown | undefined {
