@@ -21,6 +21,7 @@ const SOURCE = named('AdminSource', () =>
     tools: z.int().describe('Number of tools that agents see.'),
     prompts: z.int().describe('Number of prompts that MCP clients see.'),
     templates: z.int().describe('Number of resource templates that MCP clients see.'),
+    skills: z.int().describe('Number of skills that MCP clients see.'),
     offered: z.int().nullable().describe('Number of tools that the upstream offers.'),
     waiting: z.int().describe('Number of changed definitions that wait for a decision.'),
     read_at: time().nullable(),
@@ -190,6 +191,7 @@ const PROBED = () =>
     tool_count: z.int(),
     prompt_count: z.int(),
     template_count: z.int(),
+    skill_count: z.int(),
     warnings: texts(),
   })
 /** The event `found` of a probe: what the target turned out to be. */

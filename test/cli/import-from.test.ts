@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
 import { openStore } from '#store/stores'
+import { EVERYTHING } from '../sources/everything-server.ts'
 import { chunks, FakeIo } from './fake-io.ts'
 
 const SERVER = new URL('small-mcp-server.mjs', import.meta.url).pathname
@@ -254,6 +255,14 @@ describe('collet import --from', () => {
     expect(await stored()).toMatchObject([
       { key: 'Files', options: { trust: 'annotations', env: { T: 't-canary' } } },
     ])
+  })
+
+  it('counts only tools among those that are marked read-only, and shows prompts and templates beside them', async () => {
+    write('list.json', { mcpServers: { all: { command: process.execPath, args: [EVERYTHING, 'stdio'] } } })
+    const { stderr } = await run(['--from', 'list.json', '--yes'])
+    const [, tools] = /all: (\d+) tools, \d+ prompts, \d+ templates/.exec(stderr) ?? []
+    expect(tools).toBeDefined()
+    expect(stderr).toContain(` of ${tools} tools are marked`)
   })
 
   it('imports only tools that read, and warns about a name that matches no tool', async () => {

@@ -117,7 +117,16 @@ describe('collet serve', () => {
   it('names the source that is still starting, and reports when it was read', async () => {
     const view: SourceView = {
       ...{ key: 'Files', type: 'mcp', kind: 'mcp', sinceMs: 0, readAtMs: 1, waiting: 0, state: 'ready' },
-      ...{ tools: 14, warnings: [], findings: [], oddities: [], prompts: 0, templates: 0, ineffective: [] },
+      ...{
+        tools: 14,
+        warnings: [],
+        findings: [],
+        oddities: [],
+        prompts: 0,
+        templates: 0,
+        skills: 0,
+        ineffective: [],
+      },
     }
     const { stdout, stderr } = await printed({
       counts: () => ({ tools: 23, versions: 23, sources: 3, starting: ['Files'] }),

@@ -53,6 +53,7 @@ const sources = listCommand({
     TOOLS: ({ tools }) => tools,
     PROMPTS: ({ prompts }) => prompts || '',
     TEMPLATES: ({ templates }) => templates || '',
+    SKILLS: ({ skills }) => skills || '',
     WAITING: ({ waiting }) => waiting || '',
     READ: ({ read_at: at }) => at ?? 'never',
     REASON: ({ reason }) => reason ?? '',

@@ -136,10 +136,11 @@ function isReadOnly({ hints }: OfferedTool): boolean {
 
 /** Describes how many tools have annotations, for the question; `undefined` if no tool has any. */
 function summarizeAnnotations(tools: readonly OfferedTool[]): string | undefined {
-  const readOnly = tools.filter(isReadOnly).length
-  const idempotent = tools.filter(({ hints }) => hints?.idempotent === true && !hints.readOnly).length
+  const named = tools.filter(({ entry }) => entry === undefined)
+  const readOnly = named.filter(isReadOnly).length
+  const idempotent = named.filter(({ hints }) => hints?.idempotent === true && !hints.readOnly).length
   if (readOnly === 0 && idempotent === 0) return undefined
-  const all = counted(tools.length, 'tool')
+  const all = counted(named.length, 'tool')
   if (readOnly === 0) return `${idempotent} of ${all} are marked idempotent`
   return `${readOnly} of ${all} are marked read-only${idempotent === 0 ? '' : `, ${idempotent} idempotent`}`
 }

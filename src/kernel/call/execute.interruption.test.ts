@@ -80,7 +80,7 @@ describe('interrupting a run', () => {
 
   it('OTC/T-20: the abort of a cancelled run is not logged as an error, what its tool throws otherwise is', async () => {
     const errors: unknown[] = []
-    const log = { ...SILENT_LOGGER, error: (fields: object) => void errors.push(fields) }
+    const log = { ...SILENT_LOGGER, error: (line: object | string) => void errors.push(line) }
     const endsWith = async (makeError: (signal: AbortSignal) => unknown) => {
       const { tool, answer, started } = waitingTool()
       const gateway = openTestGateway([tool], { log })

@@ -300,6 +300,7 @@ function renderSource(source: SourceView): Source {
     tools: source.tools,
     prompts: source.prompts,
     templates: source.templates,
+    skills: source.skills,
     offered: source.offered ?? null,
     waiting: source.waiting,
     read_at: timeOf(source.readAtMs),

@@ -156,7 +156,7 @@ function readTarget(text: string, folder: string): ImportTarget {
 
 function renderFound(found: FoundSource, { tools: offered, warnings, name }: Discovery): ProbedSource {
   const tools = offered.filter(({ entry }) => entry === undefined)
-  const { prompts, templates } = countOffered(offered)
+  const { prompts, templates, skills } = countOffered(offered)
   return {
     key: suggestKey(name === undefined ? found : { ...found, name }),
     type: found.type,
@@ -171,6 +171,7 @@ function renderFound(found: FoundSource, { tools: offered, warnings, name }: Dis
     tool_count: tools.length,
     prompt_count: prompts,
     template_count: templates,
+    skill_count: skills,
     warnings: [...(found.notes ?? []), ...warnings, ...suspicionTexts(offered)],
   }
 }

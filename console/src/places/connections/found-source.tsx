@@ -23,7 +23,12 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
   const [key, setKey] = useState(() => freeKey(found.key, known))
   const [isTrusted, setTrusted] = useState(false)
   const annotated = found.tools.filter(({ read_only: reads, idempotent }) => reads || idempotent).length
-  const counts = { tools: found.tool_count, prompts: found.prompt_count, templates: found.template_count }
+  const counts = {
+    tools: found.tool_count,
+    prompts: found.prompt_count,
+    templates: found.template_count,
+    skills: found.skill_count,
+  }
   const { isBusy, failure, run } = useAction(async () => {
     await addSource(key.trim(), { ...found.options, ...(isTrusted ? { trust: 'annotations' } : {}) })
     onAdded(key.trim())
