@@ -1,4 +1,5 @@
-import { rmSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type RunningServer, startServer } from '#server/start-server'
@@ -13,10 +14,30 @@ const ERAS = [
   ['2026-07-28', { pin: '2026-07-28' }],
   ['the old era', 'legacy'],
 ] as const
+/** A program of 2026-07-28. Each caller has a process of it, so its reports come from that process. */
+const PROGRAM = `
+import { McpServer } from '${import.meta.resolve('@modelcontextprotocol/server')}'
+import { serveStdio } from '${import.meta.resolve('@modelcontextprotocol/server/stdio')}'
+serveStdio(() => {
+  const server = new McpServer({ name: 'program', version: '1.0.0' })
+  const text = async () => ({ contents: [] })
+  server.registerPrompt('p', { description: 'P.' }, async () => ({ messages: [] }))
+  server.registerResource('r', 'test://r', {}, text)
+  const changes = { tool: () => server.sendToolListChanged(), prompt: () => server.sendPromptListChanged(), resource: () => server.sendResourceListChanged() }
+  for (const [noun, report] of Object.entries(changes))
+    server.registerTool('test_trigger_' + noun + '_change', { description: 'Reports.' }, async () => {
+      await report()
+      return { content: [{ type: 'text', text: 'reported' }] }
+    })
+  return server
+})
+`
 const SERVERS = [
   ['New', '2026-07-28'],
   ['Old', 'the old era'],
 ] as const
+const READ_ONLY = { type: 'mcp', policy: { approval: 'never', safetyTier: 'read' } } as const
+const PROGRAM_SERVER = ['Program', '2026-07-28'] as const
 const CHANGES = [
   ['tool', 'tools'],
   ['prompt', 'prompts'],
@@ -31,19 +52,21 @@ describe('what an MCP server sends on its own initiative', () => {
   beforeAll(async () => {
     const [old, recent] = await Promise.all([startLegacyReference(), startModernReference()])
     references = [old, recent]
-    const source = (url: string) =>
-      MCP_OPTIONS.parse({ type: 'mcp', url, policy: { approval: 'never', safetyTier: 'read' } })
+    const source = (url: string) => MCP_OPTIONS.parse({ ...READ_ONLY, url })
+    const program = join(settings.dataFolder, 'program.mjs')
+    writeFileSync(program, PROGRAM)
     collet = await startServer(
       {
         ...settings,
         sources: new Map([
           ['Old', source(old.url)],
           ['New', source(recent.url)],
+          ['Program', MCP_OPTIONS.parse({ ...READ_ONLY, command: process.execPath, args: [program] })],
         ]),
       },
       { graceMs: 0 },
     )
-    await Promise.all([collet.sourceRead('Old'), collet.sourceRead('New')])
+    await Promise.all([collet.sourceRead('Old'), collet.sourceRead('New'), collet.sourceRead('Program')])
   }, LIMIT_MS)
 
   afterAll(async () => {
@@ -62,7 +85,7 @@ describe('what an MCP server sends on its own initiative', () => {
   }
 
   describe.each(ERAS)('to a client of %s', (_era, mode) => {
-    describe.each(SERVERS)('from the server %s of %s', (key) => {
+    describe.each([...SERVERS, PROGRAM_SERVER])('from the server %s of %s', (key) => {
       it.each(CHANGES)(
         'MCP-135: a changed list is reported: %s',
         async (noun, list) => {
@@ -87,7 +110,9 @@ describe('what an MCP server sends on its own initiative', () => {
         },
         LIMIT_MS,
       )
+    })
 
+    describe.each(SERVERS)('from the server %s of %s', (key) => {
       it(
         'MCP-137: the model and the folders of the client answer its server',
         async () => {

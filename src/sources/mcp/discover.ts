@@ -1,7 +1,5 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import type { JsonObject } from '#kernel/base/json'
-import type { Logger } from '#kernel/base/logger'
 import { EventLoopYielder } from '#kernel/base/long-work'
 import { hasSkills } from '#protocols/mcp/codec-skill'
 import { META } from '#protocols/mcp/wire'
@@ -12,12 +10,10 @@ import { type EntryLists, readEntries } from './entries.ts'
 import { errorText, isCredentialRefusal, isStale, StaleConnection } from './errors.ts'
 import type { McpOptions } from './options.ts'
 import { readTool } from './read-tool.ts'
-import { CALL_BOUNDS } from './transport.ts'
 import type { Endpoint, Upstream } from './upstream.ts'
 
 /**
- * Lists the tools and entries of an MCP server, and subscribes to changes of its lists. `index.ts` makes it the source's
- * `discover`; calls list a program's tools with it.
+ * Lists the tools and entries of an MCP server. `index.ts` makes it the source's `discover`; calls list a program's tools with it.
  * Invariant: a list is read within limits of time, pages, tools and bytes, and an unreadable tool does not affect the others.
  */
 
@@ -30,8 +26,6 @@ export interface DiscoverSetting {
   /** Aborted when the source is closed. */
   readonly stopped: AbortSignal
 }
-
-const LISTENING = new WeakSet<McpConnection>()
 
 export async function discover(setting: DiscoverSetting, signal: AbortSignal): Promise<Discovery> {
   const { options, upstream, stopped } = setting
@@ -58,7 +52,6 @@ async function list(setting: DiscoverSetting, deadline: AbortSignal): Promise<Di
     const listing = await listAll(connection, deadline)
     connection.hasListed = true
     upstream.listed()
-    listen(setting, connection)
     return await readListing(setting, connection, listing)
   } catch (error) {
     if (!isStale(error, connection)) throw error
@@ -124,13 +117,6 @@ function identityOf(endpoint: Endpoint, { server }: McpConnection): JsonObject {
   return { ...endpoint.pinned, server: { name: textOf(name) ?? '', version: textOf(version) ?? '' } }
 }
 
-function listen({ services, upstream, stopped }: DiscoverSetting, connection: McpConnection): void {
-  if (!connection.isModern || connection.changingLists.length === 0 || LISTENING.has(connection)) return
-  LISTENING.add(connection)
-  const onMissed = (): void => upstream.outdated(connection.changingLists)
-  void listenForChanges(connection, { log: services.log, signal: stopped, onMissed })
-}
-
 function explainDiscovery(error: unknown, { key, options }: DiscoverSetting, late: AbortSignal): ToolError {
   if (isToolError(error)) return error
   if (isCredentialRefusal(error))
@@ -144,45 +130,6 @@ function explainDiscovery(error: unknown, { key, options }: DiscoverSetting, lat
     canRetry: true,
     cause: error,
   })
-}
-
-const FIRST_PAUSE_MS = 1000
-const MAX_PAUSE_MS = 60_000
-const ACKNOWLEDGED_MS = 10_000
-
-/** In 2026-07-28 changes are reported only on a subscription stream (MCP-47), which is opened again whenever it ends. */
-async function listenForChanges(
-  connection: McpConnection,
-  { log, signal, onMissed }: { readonly log: Logger; readonly signal: AbortSignal; onMissed(): void },
-): Promise<void> {
-  const notifications = Object.fromEntries(
-    connection.changingLists.map((list) => [`${list}ListChanged`, true]),
-  )
-  let pauseMs = FIRST_PAUSE_MS
-  let wasOpen = false
-  while (connection.isOpen && !signal.aborted) {
-    const unacknowledged = new AbortController()
-    const timer = setTimeout(() => unacknowledged.abort(new Error('not acknowledged')), ACKNOWLEDGED_MS)
-    const onAcknowledged = (): void => {
-      clearTimeout(timer)
-      pauseMs = FIRST_PAUSE_MS
-      // Changes between two streams were not reported.
-      if (wasOpen) onMissed()
-      wasOpen = true
-    }
-    pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * 2)
-    const options = {
-      signal: AbortSignal.any([signal, unacknowledged.signal]),
-      // On stdio these bounds also apply to the answers of concurrent calls.
-      bounds: CALL_BOUNDS,
-      onAcknowledged,
-    }
-    await connection
-      .request('subscriptions/listen', { notifications }, options)
-      .catch((err: unknown) => log.debug({ err }, 'The subscription to the MCP server ended'))
-    clearTimeout(timer)
-    await pause(pauseMs, undefined, { signal, ref: false }).catch(() => undefined)
-  }
 }
 
 const MAX_PAGES = 1000

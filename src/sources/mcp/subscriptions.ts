@@ -11,8 +11,9 @@ import type { Lease } from './pool.ts'
 import { CALL_BOUNDS, type Credentials } from './transport.ts'
 
 /**
- * Subscriptions to resources of one MCP server. A caller watches an address and subscribes with a call. The subscription keeps a
- * connection in use, is renewed after the connection is lost, and ends with its last watcher (MCP-195). `upstream.ts` owns it.
+ * Subscriptions to resources of one MCP server, and to changes of its lists. A caller watches an address and subscribes with a
+ * call. The subscription keeps a connection in use, is renewed after the connection is lost, and ends with its last watcher
+ * (MCP-195). `upstream.ts` owns it.
  * Invariant: a subscription with credentials serves only the principal that has them.
  */
 
@@ -246,6 +247,37 @@ async function followInSession(
   await connection
     .request('resources/unsubscribe', { uri }, { signal: late, credentials })
     .catch(() => undefined)
+}
+
+/** In 2026-07-28 changes are reported only on a subscription stream (MCP-47), which is opened again whenever it ends. */
+export async function listenForChanges(
+  connection: McpConnection,
+  { log, onMissed }: { readonly log: Logger; onMissed(): void },
+): Promise<void> {
+  const { changingLists, ended } = connection
+  const notifications = Object.fromEntries(changingLists.map((list) => [`${list}ListChanged`, true]))
+  let pauseMs = FIRST_PAUSE_MS
+  let wasOpen = false
+  while (connection.isOpen) {
+    const unacknowledged = new AbortController()
+    const timer = setTimeout(() => unacknowledged.abort(new Error('not acknowledged')), GRANT_MS)
+    const onAcknowledged = (): void => {
+      clearTimeout(timer)
+      pauseMs = FIRST_PAUSE_MS
+      // Changes between two streams were not reported.
+      if (wasOpen) onMissed()
+      wasOpen = true
+    }
+    pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * 2)
+    const signal = AbortSignal.any([ended, unacknowledged.signal])
+    // On stdio these bounds also apply to the answers of concurrent calls.
+    const options = { signal, bounds: CALL_BOUNDS, onAcknowledged }
+    await connection
+      .request('subscriptions/listen', { notifications }, options)
+      .catch((err: unknown) => log.debug({ err }, 'The subscription to the MCP server ended'))
+    clearTimeout(timer)
+    await pause(pauseMs, undefined, { signal: ended, ref: false }).catch(() => undefined)
+  }
 }
 
 function isPartOf(changed: string, uri: string): boolean {

@@ -15,7 +15,7 @@ import { errorText, isCredentialRefusal, unreachable } from './errors.ts'
 import { type ConnectionSetting, type Era, openConnection } from './handshake.ts'
 import type { McpOptions } from './options.ts'
 import { ALL_PROCESSES, Backoff, ConnectionPool, type Lease, type ProcessLimit } from './pool.ts'
-import { type Subscriber, Subscriptions } from './subscriptions.ts'
+import { listenForChanges, type Subscriber, Subscriptions } from './subscriptions.ts'
 import type { Credentials } from './transport.ts'
 
 /**
@@ -235,8 +235,20 @@ export class Upstream {
     signal: AbortSignal,
     ignoresBackoff = false,
   ): MaybePromise<Lease> {
-    const open = (deadline: AbortSignal) => this.#open(credentials, deadline)
+    const open = async (deadline: AbortSignal): Promise<McpConnection> => {
+      const connection = await this.#open(credentials, deadline)
+      this.#listen(key, connection)
+      return connection
+    }
     return this.#pool.lease({ key, signal, ignoresBackoff, open })
+  }
+
+  /** A program reports the changes that its own callers make; over HTTP the server reports them to every connection. */
+  #listen(key: string, connection: McpConnection): void {
+    if (!connection.isModern || connection.changingLists.length === 0) return
+    if (key !== COMMON && this.#setting.endpoint.transport === 'http') return
+    const onMissed = (): void => this.outdated(connection.changingLists)
+    void listenForChanges(connection, { log: this.#setting.services.log, onMissed })
   }
 
   async #open(credentials: Credentials, signal: AbortSignal): Promise<McpConnection> {
