@@ -120,11 +120,13 @@ export class PeerFinder {
   }
 
   async #discover(options: PeerOptions): Promise<FoundServer> {
-    const { issuer, resource, dpop } = this.#settings
+    const { issuer, resource, dpop, grant = 'authorization_code', identityProvider } = this.#settings
     if (issuer === undefined) {
       const { signal } = options
-      const found = await discoverResource(resource ?? '', (url, init) =>
-        this.#parts.fetch(url, signal === undefined ? init : { ...init, signal }),
+      const found = await discoverResource(
+        resource ?? '',
+        (url, init) => this.#parts.fetch(url, signal === undefined ? init : { ...init, signal }),
+        { sendsPeople: grant === 'authorization_code' && identityProvider === undefined },
       )
       const as = { ...found.as, ...this.#configuredEndpoints() }
       return { ...found, as, usesDpop: dpop ?? found.usesDpop }

@@ -23,14 +23,25 @@ type Send = (url: string, init: RequestInit) => Promise<Response>
 const RESOURCE_PATH = '/.well-known/oauth-protected-resource'
 const PING = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' })
 
+interface DiscoveryOptions {
+  /** Whether people authorize at the issuer; it must then support PKCE, and say so (MCP-95). */
+  readonly sendsPeople: boolean
+}
+
 /** Throws if there is no usable metadata. */
-export async function discoverResource(url: string, send: Send): Promise<DiscoveredResource> {
+export async function discoverResource(
+  url: string,
+  send: Send,
+  { sendsPeople }: DiscoveryOptions,
+): Promise<DiscoveredResource> {
   const challenge = await readChallenge(url, send)
   const document = await readResourceDocument(url, challenge.metadataUrl, send)
   const resource = typeof document?.resource === 'string' ? document.resource : url
   if (!isWithin(url, resource)) throw new Error(`the metadata is about another resource: ${resource}`)
   const [issuer = new URL('/', url).href] = textsIn(document?.authorization_servers)
-  const as = await readServer(issuer, send, document === undefined)
+  const { as, isFallback } = await readServer(issuer, send, document === undefined)
+  if (sendsPeople && !isFallback && as.code_challenge_methods_supported?.includes('S256') !== true)
+    throw new Error(`${issuer} does not support PKCE with S256, or its metadata does not say so`)
   const wanted = challenge.scopes ?? textsIn(document?.scopes_supported)
   const renews = as.scopes_supported?.includes('offline_access') === true
   return {
@@ -92,7 +103,11 @@ function isWithin(url: string, resource: string): boolean {
 }
 
 /** `isOld`: for a server of 2025-03-26, whose endpoints are at fixed paths if it has no metadata. */
-async function readServer(issuer: string, send: Send, isOld: boolean): Promise<AuthorizationServer> {
+async function readServer(
+  issuer: string,
+  send: Send,
+  isOld: boolean,
+): Promise<{ readonly as: AuthorizationServer; readonly isFallback?: boolean }> {
   const { origin, pathname } = new URL(issuer)
   const path = pathname.replace(/\/$/, '')
   const places = new Set([
@@ -103,19 +118,17 @@ async function readServer(issuer: string, send: Send, isOld: boolean): Promise<A
   for (const place of places) {
     const answer = await send(place, { headers: { accept: 'application/json' } })
     if (answer.status !== 200) continue
-    const as = await processDiscoveryResponse(new URL(issuer), answer)
-    if (as.code_challenge_methods_supported?.includes('S256') === false)
-      throw new Error('the authorization server does not support PKCE with S256')
-    return as
+    return { as: await processDiscoveryResponse(new URL(issuer), answer) }
   }
   if (!isOld) throw new Error(`no metadata of the authorization server ${origin}`)
   const at = (endpoint: string): string => new URL(endpoint, origin).href
-  return {
+  const as = {
     issuer: origin,
     authorization_endpoint: at('/authorize'),
     token_endpoint: at('/token'),
     registration_endpoint: at('/register'),
   }
+  return { as, isFallback: true }
 }
 
 function textsIn(value: unknown): readonly string[] {
