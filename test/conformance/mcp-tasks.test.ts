@@ -332,7 +332,10 @@ describe('the form of 2025-11-25', () => {
     })
     const wrong = await send('tools/call', { name: 'Math_Add', arguments: { a: 'x' }, task })
     expect((await send('tasks/result', { taskId: wrong.result.task.taskId })).result.isError).toBe(true)
-    expect((await send('tasks/get', { taskId: wrong.result.task.taskId })).result.status).toBe('completed')
+    expect((await send('tasks/get', { taskId: wrong.result.task.taskId })).result).toMatchObject({
+      status: 'failed',
+      statusMessage: expect.stringContaining('Must be a number'),
+    })
     expect((await send('tools/call', { name: 'Nope', task })).error.code).toBe(-32602)
     expect((await send('tools/call', { name: 'Math_Add', task: 5 })).error.code).toBe(-32602)
     expect((await send('tasks/list')).result.tasks).toHaveLength(2)

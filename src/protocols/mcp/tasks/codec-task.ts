@@ -78,7 +78,7 @@ function toInputRequests(questions: readonly AskedQuestion[], { revision }: Repl
 const RESULT = '{"jsonrpc":"2.0","id":0,"result":'
 const ERROR = '{"jsonrpc":"2.0","id":0,"error":'
 
-/** The final status of a call. Only an error of the protocol is `failed`; a failure of the tool is `completed` (MCP-122). */
+/** How a call ended. `failed` is a failure of the protocol in the extension (MCP-122), and any failure in 2025-11-25 (MCP-125). */
 export function endOf(
   reply: CallReply,
   target: ReplyTarget,
@@ -97,7 +97,8 @@ export function endOf(
   if (outcome.ok) return { status: 'completed', end }
   const { code, message } = outcome.error
   if (code === 'cancelled') return { status: 'cancelled', end, message }
-  return end.kind === 'result' ? { status: 'completed', end } : { status: 'failed', end, message }
+  const isCompleted = end.kind === 'result' && TRAITS[target.revision].tasks === 'extension'
+  return isCompleted ? { status: 'completed', end } : { status: 'failed', end, message }
 }
 
 /** For 2025-11-25: adds the task id to the result. Results of calls end with a non-empty `_meta`, where the id is inserted. */
