@@ -55,11 +55,36 @@ describe('MCP Apps through Collet', () => {
     rmSync(settings.dataFolder, { recursive: true })
   })
 
-  async function connect(mode: (typeof ERAS)[number][1], capabilities: object): Promise<Client> {
+  async function connect(
+    mode: (typeof ERAS)[number][1],
+    capabilities: object,
+    url = collet.url,
+  ): Promise<Client> {
     const client = new Client({ name: 't', version: '1' }, { capabilities, versionNegotiation: { mode } })
-    await client.connect(new StreamableHTTPClientTransport(new URL(`${collet.url}/mcp`)))
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`)))
     return client
   }
+
+  it.each([['modern'], ['legacy']])(
+    'MCP-147: a %s server that offers such tools only to clients that show apps offers them to Collet',
+    { timeout: LIMIT_MS },
+    async (revision) => {
+      const behind = MCP_OPTIONS.parse({ type: 'mcp', url: `${collet.url}/mcp`, revision })
+      const outer = testSettings({ sources: new Map([['Behind', behind]]) })
+      const server = await startServer(outer, { graceMs: 0 })
+      await server.sourceRead('Behind')
+      const capabilities = { extensions: { 'io.modelcontextprotocol/ui': {} } }
+      const client = await connect('legacy', capabilities, server.url)
+      try {
+        const { content } = await client.callTool({ name: 'Behind_Maps_save', arguments: {} })
+        expect(content).toEqual([{ type: 'text', text: 'saved' }])
+      } finally {
+        await client.close()
+        await server.close()
+        rmSync(outer.dataFolder, { recursive: true })
+      }
+    },
+  )
 
   it.each(ERAS)(
     'MCP-145, MCP-146: a client of %s gets the _meta of tools, and reads the page at the address they name',

@@ -4,6 +4,7 @@ import { MESSAGE_LEVELS, type MessageLevel } from '#kernel/tool/tool'
 import { headerText } from '#protocols/call-wire'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import {
+  APPS_EXTENSION,
   type ClientCapabilities,
   HEADERS,
   LEGACY_REVISIONS,
@@ -146,7 +147,6 @@ export function unsupportedVersion(requested: string): WireError {
   }
 }
 
-const APPS = 'io.modelcontextprotocol/ui'
 const NO_CAPABILITIES: ClientCapabilities = {
   form: false,
   url: false,
@@ -166,7 +166,7 @@ export function readCapabilities(declared: JsonValue | undefined, revision: Revi
     url: namesUrl,
     sampling: isJsonObject(sampling),
     roots: isJsonObject(roots),
-    apps: isJsonObject(extensions) && isJsonObject(extensions[APPS]),
+    apps: isJsonObject(extensions) && isJsonObject(extensions[APPS_EXTENSION]),
     ...(TRAITS[revision].tasks === 'extension' &&
     isJsonObject(extensions) &&
     isJsonObject(extensions[TASKS_EXTENSION])

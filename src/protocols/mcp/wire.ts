@@ -132,6 +132,9 @@ export const META = {
 /** Capability of the newest revision: a call may be answered with a task (MCP-120). */
 export const TASKS_EXTENSION = `${RESERVED}tasks`
 
+/** Capability of clients that show the pages of tools (MCP-147). */
+export const APPS_EXTENSION = `${RESERVED}ui`
+
 /** Header names in lower case, as in parsed requests. */
 export const HEADERS = {
   version: 'mcp-protocol-version',

@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import type { Logger } from '#kernel/base/logger'
 import { MESSAGE_LEVELS, type MessageLevel, type ToolContext } from '#kernel/tool/tool'
-import { META, TASKS_EXTENSION } from '#protocols/mcp/wire'
+import { APPS_EXTENSION, META, TASKS_EXTENSION } from '#protocols/mcp/wire'
 import type { UpstreamList } from '#sources/kit/source'
 import { Semaphore } from '#stages/limits/limits'
 import { ConnectionClosed, InvalidResult, NotConnected, RpcError, StreamEnded } from './errors.ts'
@@ -28,7 +28,12 @@ import {
 /** The identity and capabilities that this client sends to servers. */
 export const CLIENT = {
   info: { name: 'collet', version: '1' },
-  capabilities: { elicitation: { form: { applyDefaults: true }, url: {} }, sampling: {}, roots: {} },
+  capabilities: {
+    elicitation: { form: { applyDefaults: true }, url: {} },
+    ...{ sampling: {}, roots: {} },
+    // The pages of tools are shown by the clients behind this one.
+    extensions: { [APPS_EXTENSION]: { mimeTypes: ['text/html;profile=mcp-app'] } },
+  },
 } as const
 
 export const UPSTREAM_LISTS = ['tools', 'prompts', 'resources'] as const satisfies readonly UpstreamList[]
@@ -186,7 +191,10 @@ export class McpConnection implements Receiver {
         : {
             [META.protocolVersion]: revision,
             [META.clientInfo]: CLIENT.info,
-            [META.clientCapabilities]: { ...CLIENT.capabilities, extensions: { [TASKS_EXTENSION]: {} } },
+            [META.clientCapabilities]: {
+              ...CLIENT.capabilities,
+              extensions: { ...CLIENT.capabilities.extensions, [TASKS_EXTENSION]: {} },
+            },
           }
   }
 
