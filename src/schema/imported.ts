@@ -10,7 +10,7 @@ import { upgradeSchema } from './upgrade.ts'
 /**
  * Reads schemas that another party wrote: the tools of sources. They are rewritten to 2020-12, limited in size, published
  * without references, and enforced as a whole.
- * What cannot be checked is a finding, and the tool is left out; what is only unusual is a warning. The enforced schema
+ * A schema that cannot be checked is a finding, and its tool is left out; a schema that is only unusual is a warning. The enforced schema
  * accepts whatever the original accepts.
  */
 

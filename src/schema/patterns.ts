@@ -180,7 +180,7 @@ function withSpaces(pattern: string): string {
   })
 }
 
-/** Replaces escape sequences; `undefined` leaves one as it is. */
+/** Replaces escape sequences; one for which `map` returns `undefined` stays unchanged. */
 function mapEscapes(pattern: string, map: (escaped: string, inClass: boolean) => string | undefined): string {
   let inClass = false
   return pattern.replaceAll(/\\([\s\S])|[[\]]/g, (found, escaped: string | undefined) => {

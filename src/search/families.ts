@@ -29,11 +29,11 @@ export function familiesOf(catalog: Catalog): readonly Family[] {
 
 function makeFamilies(tools: readonly Tool[]): readonly Family[] {
   const sources = Map.groupBy(tools, sourceToolkit)
-  const families = [...sources].flatMap(([source, having]) => {
-    if (having.length <= MAX_WHOLE) return [familyOf(source, having)]
-    const parts = Map.groupBy(having, partOf)
-    return parts.size > having.length / 2
-      ? [familyOf(source, having)]
+  const families = [...sources].flatMap(([source, own]) => {
+    if (own.length <= MAX_WHOLE) return [familyOf(source, own)]
+    const parts = Map.groupBy(own, partOf)
+    return parts.size > own.length / 2
+      ? [familyOf(source, own)]
       : [...parts].map(([part, some]) => familyOf(part === '' ? source : `${source} ${part}`, some))
   })
   return families.sort((left, right) => right.count - left.count || (left.name < right.name ? -1 : 1))

@@ -229,8 +229,8 @@ function add(scores: Float32Array, { documents, weights }: Postings, weight: num
   }
 }
 
-function idf(documents: number, having: number): number {
-  return Math.log(1 + (documents - having + 0.5) / (having + 0.5))
+function idf(documents: number, matching: number): number {
+  return Math.log(1 + (documents - matching + 0.5) / (matching + 0.5))
 }
 
 function normOf(field: Field, length: number, average: number): number {

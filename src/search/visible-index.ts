@@ -88,9 +88,9 @@ export class VisibleIndex {
     for (const [at, tool] of this.tools.entries()) {
       this.#positions.set(tool.parts.base, at)
       for (const name of plainNames(tool)) {
-        const having = this.#names.get(name)
-        if (having === undefined) this.#names.set(name, [at])
-        else having.push(at)
+        const positions = this.#names.get(name)
+        if (positions === undefined) this.#names.set(name, [at])
+        else positions.push(at)
       }
     }
   }
@@ -143,20 +143,20 @@ function highest(scores: Float32Array, count: number): readonly number[] {
   for (const score of scores) if (score > top) top = score
   if (top === 0) return []
   const scale = (BINS - 1) / top
-  const having = new Uint32Array(BINS)
+  const counts = new Uint32Array(BINS)
   for (const score of scores) {
     const bin = Math.floor(score * scale)
-    having[bin] = (having[bin] ?? 0) + 1
+    counts[bin] = (counts[bin] ?? 0) + 1
   }
-  let [least, enough] = [BINS - 1, having[BINS - 1] ?? 0]
-  while (enough < count && least > 0) {
-    least -= 1
-    enough += having[least] ?? 0
+  let [lowestBin, included] = [BINS - 1, counts[BINS - 1] ?? 0]
+  while (included < count && lowestBin > 0) {
+    lowestBin -= 1
+    included += counts[lowestBin] ?? 0
   }
   const found: number[] = []
   for (let at = 0; at < scores.length && found.length < MAX_COMPARED; at += 1) {
     const score = scores[at] ?? 0
-    if (score > 0 && Math.floor(score * scale) >= least) found.push(at)
+    if (score > 0 && Math.floor(score * scale) >= lowestBin) found.push(at)
   }
   return found
 }

@@ -54,7 +54,7 @@ describe('a call that needs approval', () => {
   it('OWP-35, rule 6: is parked, returns the approval URL, and runs once after approval', async () => {
     const { ring, state, decide, newest, gateway } = stage()
     const first = await ring()
-    const { id } = (await newest()) ?? expect.fail('nothing was asked')
+    const { id } = (await newest()) ?? expect.fail('no approval was requested')
     expect(errorOf(first)).toMatchObject({
       code: 'approval_required',
       details: {
@@ -184,22 +184,22 @@ describe('a call that needs approval', () => {
     await ring()
     const changed = sampleTool(RING, () => 'other', { definitionHash: 'changed' })
     const { approvals } = openTestGateway([changed], { store, clock })
-    const asked = (await newest()) ?? expect.fail('nothing was asked')
-    expect(approvals.isStale(asked)).toBe(true)
-    expect(await approvals.decide(BOB, asked, YES)).toMatchObject({ kind: 'stale' })
+    const approval = (await newest()) ?? expect.fail('no approval was requested')
+    expect(approvals.isStale(approval)).toBe(true)
+    expect(await approvals.decide(BOB, approval, YES)).toMatchObject({ kind: 'stale' })
     expect((await newest())?.state).toBe('pending')
-    expect(await approvals.decide(BOB, asked, NO)).toMatchObject({ kind: 'decided' })
-    expect(approvals.isStale((await newest()) ?? asked)).toBe(false)
+    expect(await approvals.decide(BOB, approval, NO)).toMatchObject({ kind: 'decided' })
+    expect(approvals.isStale((await newest()) ?? approval)).toBe(false)
     // An unknown tool is not stale: nothing is known about its definition.
-    expect(openTestGateway([], { store, clock }).approvals.isStale(asked)).toBe(false)
+    expect(openTestGateway([], { store, clock }).approvals.isStale(approval)).toBe(false)
   })
 
   it('rule 23: a caller cannot approve its own call by a link, under any name or sign-in', async () => {
     for (const quorum of [1, 2]) {
       const { ring, newest, gateway } = stage({ rules: { quorum } })
       await ring()
-      const asked = (await newest()) ?? expect.fail('nothing was asked')
-      const mint = (approver: string) => gateway.approvals.mint(BOB, asked, { approver, power: 'decide' })
+      const approval = (await newest()) ?? expect.fail('no approval was requested')
+      const mint = (approver: string) => gateway.approvals.mint(BOB, approval, { approver, power: 'decide' })
       // ALICE is key:alice. A link contains only a name, and `alice` names her.
       for (const name of ['alice', 'Alice', 'key:alice']) expect(await mint(name)).toEqual({ kind: 'own' })
       const minted = await mint('carol')
@@ -372,7 +372,7 @@ describe('an approver', () => {
     const rules = { quorum: 3, overrideBypassesQuorum: true }
     const { ring, decide } = stage({ rules })
     await ring()
-    const override = { action: 'override', reason: 'the house burns' } as const
+    const override = { action: 'override', reason: 'an emergency' } as const
     expect(await decide(BOB, override)).toBe('forbidden')
     expect(await decide({ ...BOB, scopes: ['approvals:*'] }, override)).toBe('decided')
     expect(gist(await ring())).toBe('ok 1')

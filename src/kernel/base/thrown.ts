@@ -36,7 +36,7 @@ export function textOfThrown(thrown: unknown): string {
 export function locationOfThrown(thrown: unknown, until?: string): string | undefined {
   if (!(thrown instanceof Error) || typeof thrown.stack !== 'string') return undefined
   const lines = thrown.stack.split('\n')
-  // A syntax error has no frame of its own: V8 puts the location on the line before the excerpt.
+  // A syntax error has no stack frame: V8 puts the location on the line before the excerpt.
   const marked = /^(file:\/\/\S+|\/\S.*):(\d+)$/.exec(lines[0] ?? '')
   if (marked !== null) return `${pathOf(marked[1] ?? '')}:${marked[2]}`
   for (const line of lines) {

@@ -29,7 +29,7 @@ export interface NewCall extends CallAddress, CallLabel {
   readonly principal: string
   /** The operator who ran the call in the principal's name; absent if the principal itself called. */
   readonly by?: string | undefined
-  /** The run that the caller named; `undefined` if the call is a run of its own. */
+  /** The run that the caller named; `undefined` if the call has an implicit run. */
   readonly scope: RunScope | undefined
   readonly session: CallSession | undefined
   /** Protocol of the request; `undefined` for in-process calls. */
@@ -53,7 +53,7 @@ export interface NewCall extends CallAddress, CallLabel {
 
 export interface CallRecord
   extends Omit<NewCall, 'scope' | 'session' | 'inputJson' | 'atMs' | 'step' | 'resumable'> {
-  /** The run id that the caller named; `undefined` if the call is a run of its own. */
+  /** The run id that the caller named; `undefined` if the call has an implicit run. */
   readonly runId: string | undefined
   /** The run that contains its events; `undefined` if they are derived from this record. */
   readonly run: string | undefined

@@ -31,14 +31,14 @@ describe('the context of a run', () => {
         return [action, effectKey() === effectKey(0), secret('pin').reveal()]
       },
     })
-    const heard: unknown[] = []
+    const received: unknown[] = []
     const given = {
-      onProgress: (said: unknown) => void heard.push(said),
+      onProgress: (said: unknown) => void received.push(said),
       secrets: new Map([['pin', new Secret('1234')]]),
     }
     const outcome = await openTestGateway([apart]).call(ALICE, callRequest('Apart.Take', given))
     expect(gist(outcome)).toBe('ok ["decline",true,"1234"]')
-    expect(heard).toEqual([{ done: 1, total: 2, message: 'half' }])
+    expect(received).toEqual([{ done: 1, total: 2, message: 'half' }])
   })
 })
 

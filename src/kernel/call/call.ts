@@ -77,7 +77,7 @@ export interface CallRequest {
   readonly tokens: ReadonlyMap<string, Secret>
   /** Secrets by id. Never stored. */
   readonly secrets: ReadonlyMap<string, Secret>
-  /** Run that the call belongs to, already checked by `checkRunId`; absent if the call is a run of its own. */
+  /** Run that the call belongs to, already checked by `checkRunId`; absent if the call has an implicit run. */
   readonly runId?: string | undefined
   /** Session whose state the tool uses. */
   readonly sessionId?: string | undefined

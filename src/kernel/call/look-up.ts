@@ -382,7 +382,7 @@ function failure(code: CallError['code'], texts: Pick<CallError, 'message' | 'de
   return { ok: false, error: { code, ...texts, canRetry: false } }
 }
 
-/** Maximum number of attempts per call (rule 9); a crash loop must not repeat even an idempotent write for ever. */
+/** Maximum number of attempts per call (rule 9); a crash loop must not repeat even an idempotent write without limit. */
 export const MAX_ATTEMPTS = 3
 
 /** Whether a run that a crash interrupted may run again (rule 8). Workflows have no limit, because they repeat no step (rule 31). */

@@ -233,7 +233,7 @@ export function recordedScope(
   if (runId !== undefined && runId !== ownRunId(record)) {
     return { ...scope, run: namedScope(store, call.principal, runId) }
   }
-  // A parked call or a workflow that names no run has events of its own from its first attempt on.
+  // A parked call or a workflow that names no run stores the events of its implicit run from its first attempt on.
   const isOwn = run === record && (previous.state === 'parked' || previous.resumable)
   return { ...scope, run: isOwn ? implicitRun(call.principal, record) : undefined }
 }

@@ -4,18 +4,18 @@ import { DEFINITION } from '#store/collet-store'
 
 /** Statements that may read every row, each with the reason. */
 const SCANS: Readonly<Record<string, string>> = {
-  openWriters: 'one row per process that ever wrote, and an index of running calls only',
-  allWriters: 'one row per process that ever wrote',
-  oldChains: 'one row per process that ever wrote',
-  newHeads: 'one row per process that ever wrote',
-  chains: 'one row per process that ever wrote',
-  listParkedCalls: 'an index of waiting calls only',
+  openWriters: 'one row per process that has written, and an index of running calls only',
+  allWriters: 'one row per process that has written',
+  oldChains: 'one row per process that has written',
+  newHeads: 'one row per process that has written',
+  chains: 'one row per process that has written',
+  listParkedCalls: 'a small index of parked calls',
   listRunningCalls: 'an index of running calls only',
   vaultTenants: 'one row per tenant that has a vault',
   listCredentials: 'for operators, newest first, stopped by its limit',
   listApprovals: 'for operators, newest first, stopped by its limit',
   deleteChallenges: 'a few rows, and stopped by its limit',
-  pinSources: 'one row per source ever seen',
+  pinSources: 'one row per source that was discovered',
   listKeys: 'for operators, newest first, stopped by its limit',
   'approvals all': 'a check of the whole store',
   'approval_decisions all': 'a check of the whole store',
@@ -24,10 +24,10 @@ const SCANS: Readonly<Record<string, string>> = {
   'pins all': 'a check of the whole store',
   keyGenerations: 'one row per change of the key',
   newestGeneration: 'one row per change of the key, the newest first',
-  unendedWriters: 'one row per process that ever wrote',
+  unendedWriters: 'one row per process that has written',
   triggers: 'some ten rows that describe the tables',
-  listenersOfNotices: 'for operators, over what was told in a week',
-  listSources: 'one row per source, and all of them are wanted',
+  listenersOfNotices: 'for operators, over the notices of a week',
+  listSources: 'one row per source, and all are needed',
 }
 
 describe('the queries', () => {

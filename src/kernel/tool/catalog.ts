@@ -150,7 +150,7 @@ export class Registry {
   readonly #keys = new WeakMap<Principal, string>()
   /** Distinct scopes that tools require: two principals that cover the same scopes share a catalog. */
   readonly #requiredScopes: readonly string[]
-  /** Tenants with tools of their own; all other tenants share catalogs. */
+  /** Tenants that have their own tools; all other tenants share catalogs. */
   readonly #tenants: ReadonlySet<string>
   /** Positions of workflows, innermost first. */
   readonly #workflows: readonly number[]
@@ -237,7 +237,7 @@ export class Registry {
     return shownTools(this.toolsets.get(toolset ?? ''))
   }
 
-  /** The tenant, if it has tools of its own; other tenants share one group. */
+  /** The tenant, if it has its own tools; other tenants share one group. */
   #groupOf({ tenant, seesEveryTenant }: Principal): string | boolean {
     return seesEveryTenant ?? (this.#tenants.has(tenant) ? tenant : false)
   }
@@ -321,7 +321,7 @@ export class Registry {
 
 interface CatalogView {
   readonly visible?: Uint8Array
-  /** Called once, when the catalog first builds lists of its own. */
+  /** Called once, when the catalog first builds its lists. */
   readonly onListed?: () => void
   readonly shown?: ShownTools
 }

@@ -36,7 +36,7 @@ export type StepInput<I> = ValueOf<I, 'input', ParametersOf<I>>
 export type StepResult<O> = O extends null ? null : ValueOf<O, 'input', TypeOfSchema<O>>
 
 /**
- * Calls one of the tools in `uses` as a durable call of its own. Returns its value, also if an earlier attempt of this
+ * Calls one of the tools in `uses` as a separate durable call. Returns its value, also if an earlier attempt of this
  * workflow obtained it; throws a `ToolError` if the call failed for good. While the step waits for a person, the workflow is
  * suspended.
  */
@@ -135,7 +135,7 @@ export type WrittenMembers = Readonly<Record<string, unknown>>
 
 /** How the definition of an entry becomes the definition of a tool. */
 export interface EntryReader {
-  /** Reports what is wrong with members that only the entry has; the rest is checked like a tool. */
+  /** Reports problems of the members that only the entry has; the rest is checked like a tool. */
   read(written: WrittenMembers, report: Report): ReadEntry
 }
 

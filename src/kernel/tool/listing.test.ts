@@ -31,7 +31,7 @@ function tool(id: string, more: Partial<ListedTool> = {}): ListedTool {
 
 const SINCE = '2026-01-31T10:00:00.000Z'
 const DOWN: ListedSource = { type: 'mcp', state: 'down', since: SINCE, reason: null }
-const SHAKY: ListedSource = { ...DOWN, state: 'degraded' }
+const DEGRADED: ListedSource = { ...DOWN, state: 'degraded' }
 const MISSING: ListedRequirement = { kind: 'secret', id: 'KEY', scopes: [], state: 'missing' }
 const HELD: ListedChange = {
   ...{ kind: 'change', class: 'wording', since: SINCE },
@@ -43,27 +43,29 @@ function listing(tools: readonly ListedTool[], facts: Partial<ListingFacts> = {}
   return { ...NOTHING, ...facts, tools }
 }
 
-function find(from: ToolListing, question: Partial<ToolQuery>): readonly string[] {
-  const found: readonly FoundTool[] = new SearchableTools(from).find({ text: '', filters: {}, ...question })
+function find(from: ToolListing, query: Partial<ToolQuery>): readonly string[] {
+  const found: readonly FoundTool[] = new SearchableTools(from).find({ text: '', filters: {}, ...query })
   return found.map(({ tool: { id } }) => id)
 }
 
 describe('the condition of a tool', () => {
-  const sick = tool('Hub.Issue', { needs: [0], deprecated: true })
+  const flawed = tool('Hub.Issue', { needs: [0], deprecated: true })
   const kindOf = (facts: Partial<ListingFacts>): Condition['kind'] | undefined =>
-    conditionOf(sick, { ...NOTHING, ...facts })?.kind
+    conditionOf(flawed, { ...NOTHING, ...facts })?.kind
 
   it('is its most serious problem', () => {
     const requirements = [MISSING]
     const sources = { Hub: DOWN }
     const changes = { 'Hub.Issue': { ...HELD, suspended: true } }
     expect(kindOf({ sources, changes, requirements })).toBe('unavailable')
-    expect(kindOf({ sources: { Hub: SHAKY }, changes, requirements })).toBe('held')
-    expect(kindOf({ sources: { Hub: SHAKY }, changes: { 'Hub.Issue': HELD }, requirements })).toBe('missing')
-    expect(kindOf({ sources: { Hub: SHAKY }, changes: { 'Hub.Issue': HELD } })).toBe('held')
-    expect(kindOf({ sources: { Hub: SHAKY }, changes: { 'Hub.Issue': { ...HELD, rejected: true } } })).toBe(
-      'degraded',
+    expect(kindOf({ sources: { Hub: DEGRADED }, changes, requirements })).toBe('held')
+    expect(kindOf({ sources: { Hub: DEGRADED }, changes: { 'Hub.Issue': HELD }, requirements })).toBe(
+      'missing',
     )
+    expect(kindOf({ sources: { Hub: DEGRADED }, changes: { 'Hub.Issue': HELD } })).toBe('held')
+    expect(
+      kindOf({ sources: { Hub: DEGRADED }, changes: { 'Hub.Issue': { ...HELD, rejected: true } } }),
+    ).toBe('degraded')
     expect(kindOf({})).toBe('deprecated')
     expect(conditionOf(tool('A.B'), NOTHING)).toBeUndefined()
   })
@@ -76,7 +78,7 @@ describe('the condition of a tool', () => {
 
   it('treats a credential that each user has as met', () => {
     expect(isUnmet({ ...MISSING, state: 'per_user' })).toBe(false)
-    expect(requirementsOf(sick, { requirements: [MISSING] })).toEqual([MISSING])
+    expect(requirementsOf(flawed, { requirements: [MISSING] })).toEqual([MISSING])
   })
 })
 

@@ -107,16 +107,16 @@ describe('a toolset', () => {
   it('changes notify only principals whose tools changed', async () => {
     const changes = new CatalogChanges()
     const live = new LiveRegistry([FIND, ISSUE], new Map(), changes, toolsets)
-    const told: string[] = []
+    const notified: string[] = []
     changes.listen((isAffected) => {
-      for (const name of ['crm', 'issues']) if (isAffected(withinToolset(ANYONE, name))) told.push(name)
+      for (const name of ['crm', 'issues']) if (isAffected(withinToolset(ANYONE, name))) notified.push(name)
     })
     await live.replace([FIND, SAVE, ISSUE], new Map())
-    expect(told.splice(0)).toEqual(['crm'])
+    expect(notified.splice(0)).toEqual(['crm'])
     live.regroup(new Map([...toolsets, ['issues', set(['Crm.Find'])]]))
-    expect(told.splice(0)).toEqual(['issues'])
+    expect(notified.splice(0)).toEqual(['issues'])
     await live.replace([FIND, SAVE], new Map())
-    expect(told).toEqual([])
+    expect(notified).toEqual([])
     expect(idsIn(live, withinToolset(ANYONE, 'issues'))).toEqual([FIND.id])
   })
 

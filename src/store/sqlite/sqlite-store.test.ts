@@ -375,16 +375,16 @@ describe('verifying the SQLite journal', () => {
     await Promise.all([own.probe(), other.probe()])
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
     try {
-      let told = 0
+      let notified = 0
       const watcher = own.watch(() => {
-        told += 1
+        notified += 1
       })
       await own.claim(sampleCall({ record: 'own' }))
       vi.advanceTimersByTime(5_000)
-      expect(told).toBe(0)
+      expect(notified).toBe(0)
       await other.claim(sampleCall())
       vi.advanceTimersByTime(5_000)
-      expect(told).toBe(1)
+      expect(notified).toBe(1)
       watcher.end()
       expect(vi.getTimerCount()).toBe(0)
     } finally {
