@@ -322,7 +322,10 @@ describe('connect, on OpenTool servers', () => {
     await using server = await startOpentoolServer({ tools: special.tools })
     const client = connect(server.url, { protocol: 'opentool' })
     const first = await client.call('count', {}, { callId: 'once', userId: 'alice' })
-    expect(await client.call('count', {}, { callId: 'once', userId: 'alice' })).toEqual(first)
+    expect(await client.call('count', {}, { callId: 'once', userId: 'alice' })).toEqual({
+      ...first,
+      replayed: true,
+    })
     expect([special.runs.count, first.callId]).toEqual([1, 'once'])
     const failed = await client.tryCall('fail')
     expect(failed).toMatchObject({
