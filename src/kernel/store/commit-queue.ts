@@ -76,7 +76,10 @@ export class CommitQueue {
     if (committing instanceof Promise) {
       this.#window = undefined
       void committing.then(() => this.#continue())
-    } else this.#continue()
+      return
+    }
+    this.#window?.noteCommitted(performance.now())
+    this.#continue()
   }
 
   #continue(): void {
@@ -162,7 +165,8 @@ const PROBE_EVERY = 64
 /**
  * Decides how long a group waits for more changes before its commit. Callers that just got a reply tend to send another request
  * within a moment, and a commit without those changes would need a second, expensive commit for them. So a group waits for as
- * many changes as recently arrived together; the change of a single caller does not wait.
+ * many changes as recently arrived together; the change of a single caller does not wait. A change that arrives alone, long
+ * after the last commit, is that of a single caller.
  */
 export class BatchWindow {
   #targetSize = 1
@@ -171,12 +175,14 @@ export class BatchWindow {
   #firstMs = 0
   #lastMs = 0
   #previous = 0
+  #committedMs = Number.NEGATIVE_INFINITY
 
   /** Whether to look once more for changes before committing the `waiting` ones. */
   shouldWait(waiting: number, nowMs: number): boolean {
     if (this.#previous === 0) {
       this.#firstMs = nowMs
       this.#lastMs = nowMs
+      if (waiting === 1 && nowMs - this.#committedMs > QUIET_MS) this.#isProbe = false
     }
     if (waiting > this.#previous) {
       this.#previous = waiting
@@ -193,5 +199,10 @@ export class BatchWindow {
     this.#previous = 0
     this.#groups += 1
     this.#isProbe = this.#groups % PROBE_EVERY === 0
+  }
+
+  /** Called when that commit is over. */
+  noteCommitted(nowMs: number): void {
+    this.#committedMs = nowMs
   }
 }
