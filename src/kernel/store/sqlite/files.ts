@@ -1,5 +1,6 @@
 import {
   closeSync,
+  constants,
   existsSync,
   fsyncSync,
   mkdirSync,
@@ -9,6 +10,7 @@ import {
   rmSync,
   statSync,
 } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { Worker } from 'node:worker_threads'
@@ -150,21 +152,25 @@ const WORKER_FILE = import.meta.url.endsWith('.ts') ? './checkpoint-worker.ts' :
 
 /**
  * Moves the write-ahead log into the database on another thread, because a checkpoint on the committing thread would dominate
- * p99 latency. This thread moves the few changes that arrive in the meantime, so that the log starts over.
+ * p99 latency. This thread moves the few changes that arrive in the meantime, so that the log starts over. Since the file keeps
+ * its size, it is given that size early.
  */
 export class Checkpointer {
   readonly #database: Database
   readonly #log: LogSize
   #worker: Worker | undefined
   #isWorking = false
+  #isClosed = false
+  #reserving: Promise<void> | undefined
 
   constructor(database: Database) {
     this.#database = database
     this.#log = new LogSize(database.path)
   }
 
-  /** Starts a checkpoint if the log is large. Called once every `COMMITS_PER_CHECK` commits. */
+  /** Reserves the log, the first time, and starts a checkpoint if the log is large. Called once every `COMMITS_PER_CHECK` commits. */
   check(): void {
+    this.#reserving ??= reserveLog(`${this.#database.path}-wal`, () => !this.#isClosed)
     if (this.#isWorking) return
     const bytes = this.#log.bytes()
     if (bytes < CHECKPOINT_BYTES) return
@@ -173,6 +179,8 @@ export class Checkpointer {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#reserving
     const worker = this.#worker
     this.#worker = undefined
     this.#log.close()
@@ -205,6 +213,27 @@ export class Checkpointer {
   /** If the worker fails, SQLite moves the log itself, which makes some commits slower. */
   #fallBack(worker: Worker): void {
     if (this.#worker === worker) this.#database.exec('PRAGMA wal_autocheckpoint = 1000')
+  }
+}
+
+/** Small, because a commit in the meantime flushes what is not on the disk yet. */
+const RESERVED_AT_ONCE_BYTES = 1024 * 1024
+
+/**
+ * Extends the log with zeros to the size that it has later anyway. A flush of a file that grows also writes the file system's own
+ * records, and takes about twice as long as one of a file that is overwritten. Zeros are no valid frame, so SQLite ignores them.
+ * Each write goes to the end of the file, wherever that is by then, so it never overwrites a frame.
+ */
+export async function reserveLog(path: string, isWanted: () => boolean): Promise<void> {
+  try {
+    await using log = await open(path, constants.O_WRONLY | constants.O_APPEND)
+    const zeros = Buffer.alloc(RESERVED_AT_ONCE_BYTES)
+    while (isWanted() && (await log.stat()).size < CHECKPOINT_BYTES) {
+      await log.write(zeros)
+      await log.datasync()
+    }
+  } catch {
+    // There is no log, or the disk is full: commits work as before, or report it.
   }
 }
 
