@@ -56,6 +56,8 @@ interface TenantSearches {
 }
 
 export interface SearchLearning extends PastSearches {
+  /** False if no search is remembered that a call may follow. */
+  readonly hasSearches: boolean
   /** Called after every successful call; does nothing unless the caller's last search found the tool. */
   noteCall(principal: Principal, base: string): Promise<void>
 }
@@ -83,6 +85,9 @@ export function openLearning({ store, clock, log }: LearningParts): SearchLearni
     }
   }
   return {
+    get hasSearches() {
+      return recent.size > 0
+    },
     async evidence(principal, words, rarity) {
       const { past } = await searchesOf(principal.tenant)
       return past.length === 0 ? new Map() : weigh(past, principal.id, words, rarity)

@@ -13,6 +13,10 @@ export class BoundedMap<Key, Value> {
     this.#maxWeight = limits.weight ?? Number.POSITIVE_INFINITY
   }
 
+  get size(): number {
+    return this.#entries.size
+  }
+
   has(key: Key): boolean {
     return this.#entries.has(key)
   }

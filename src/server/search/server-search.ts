@@ -53,7 +53,7 @@ export function openServerSearch(
         ...gateway,
         async call(principal, request) {
           const reply = await gateway.call(principal, request)
-          if (reply.outcome.ok) noteCall(principal, request)
+          if (reply.outcome.ok && learning.hasSearches) noteCall(principal, request)
           return reply
         },
       }
