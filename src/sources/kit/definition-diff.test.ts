@@ -5,6 +5,7 @@ import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/test-gateway'
 import { sampleOffer } from '../../../test/contracts/source-contract.ts'
 import { sampleDiscovery, sampleSource } from '../../../test/samples/sources.ts'
+import { definitionDiff, pinHash } from './definition-diff.ts'
 import { Pins } from './pins.ts'
 
 describe('changed requirements (rule 32)', () => {
@@ -47,4 +48,22 @@ describe('changed requirements (rule 32)', () => {
     expect(row?.waiting?.class).toBe(found)
     expect(row?.state).toBe(found === 'breaking' ? 'suspended' : 'served')
   })
+})
+
+describe('entries whose texts are Collet’s own', () => {
+  it.each(['resources', 'completions'] as const)(
+    'rule 32: another description of %s is no change of the upstream, that of a prompt is one',
+    (kind) => {
+      const offer = (of: 'resources' | 'completions' | 'prompt', description: string) =>
+        sampleOffer('a', { description, entry: { kind: of, definition: {} } })
+      expect(pinHash({}, offer(kind, 'Old.'))).toBe(pinHash({}, offer(kind, 'New.')))
+      const pair = (of: 'resources' | 'completions' | 'prompt') =>
+        definitionDiff(
+          { identity: {}, offered: offer(of, 'Old.') },
+          { identity: {}, offered: offer(of, 'New.') },
+        )
+      expect(pair(kind)).toEqual([])
+      expect(pair('prompt')).toMatchObject([{ class: 'wording' }])
+    },
+  )
 })

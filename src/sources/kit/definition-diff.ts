@@ -32,7 +32,7 @@ export function definitionDiff(before: OfferedBy, after: OfferedBy): readonly Di
 function offerDiff({ offered: before }: OfferedBy, { offered: after }: OfferedBy): readonly Difference[] {
   return [
     ...leafDiff('title', before.title, after.title, 'wording'),
-    ...leafDiff('description', before.description, after.description, 'wording'),
+    ...leafDiff('description', upstreamText(before), upstreamText(after), 'wording'),
     ...schemaDiff(before.inputSchema, after.inputSchema, 'input'),
     ...outputDiff(before.outputSchema, after.outputSchema),
     ...requirementsDiff(before.requirements, after.requirements),
@@ -160,13 +160,13 @@ function addEntry(kind: string, entry: JsonValue, needs: Map<string, JsonValue>)
  * that decides which request is sent where. The operator's policy is not part of it.
  */
 export function pinHash(identity: JsonObject, offered: OfferedTool): string {
-  const { nativeName, title, description, inputSchema, outputSchema, requirements, binding, hints } = offered
+  const { nativeName, title, inputSchema, outputSchema, requirements, binding, hints } = offered
   const { entry, passedOn } = offered
   const facts = defined({
     identity,
     nativeName,
     title,
-    description,
+    description: upstreamText(offered),
     inputSchema,
     outputSchema,
     requirements: requirements && requirementsJson(requirements),
@@ -176,6 +176,11 @@ export function pinHash(identity: JsonObject, offered: OfferedTool): string {
     passedOn,
   })
   return hash('sha256', canonicalJson(facts), 'base64url')
+}
+
+/** The description, if the upstream wrote it: the texts of these entries are Collet's, and may change with its version. */
+function upstreamText({ description, entry }: OfferedTool): string | undefined {
+  return entry?.kind === 'resources' || entry?.kind === 'completions' ? undefined : description
 }
 
 /** Converts requirements to JSON, including further members. */
