@@ -37,20 +37,25 @@ type ById<Entries> = {
 /** An id without its version means the newest one. */
 type BaseOf<Id extends string> = Id extends `${infer Base}@${string}` ? Base : never
 
-/** Every name that a typed client takes. */
-export type ToolName<Tools> = keyof ByName<Tools> & string
+/** Every name that a typed client takes. The compiler would compute `keyof ByName<Tools>` anew for each call. */
+export type ToolName<Tools> = Tools extends readonly unknown[]
+  ? IdOf<Tools[number]>
+  : Tools[keyof Tools] extends { readonly names: infer Names extends string }
+    ? (keyof Tools & string) | Names
+    : IdOf<Tools[keyof Tools]>
+
+type IdOf<Entries> = Entries extends WrittenTool ? Entries['id'] | BaseOf<Entries['id']> : never
 
 /** What the tool of this name takes. */
-export type ToolInput<Tools, Name extends string> = Member<ByName<Tools>, Name, 'input'>
+export type ToolInput<Tools, Name extends string> = Indexed<Tools>[Name]['input']
 
 /** What the tool of this name returns. */
-export type ToolOutput<Tools, Name extends string> = Member<ByName<Tools>, Name, 'output'>
+export type ToolOutput<Tools, Name extends string> = Indexed<Tools>[Name]['output']
 
-type Member<Named, Name, Side extends string> = Name extends keyof Named
-  ? Named[Name] extends { readonly [S in Side]: infer Type }
-    ? Type
-    : never
-  : never
+/** A condition on `Name` would make the compiler look at all names for each call; an index does not. */
+type Indexed<Tools> = ByName<Tools> & {
+  readonly [name: string]: { readonly input: unknown; readonly output: unknown }
+}
 
 /** The input may be left out if every parameter may. */
 type CallArguments<Input> =

@@ -134,7 +134,7 @@ async function readTools(
 const MAX_FOUND = 50
 
 /** Each tool with the names that mean it and no other tool. The newest version is named without its version. */
-function nameTools(tools: readonly RemoteTool[]): readonly NamedTool[] {
+export function nameTools(tools: readonly RemoteTool[]): readonly NamedTool[] {
   const find = indexTools(tools)
   return tools.flatMap((tool): readonly NamedTool[] => {
     const own = spellings(tool).filter((each) => find(each) === tool)
