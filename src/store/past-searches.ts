@@ -9,6 +9,8 @@ import { mapped } from './steps.ts'
  * and reads those of the caller's tenant.
  * The queries are callers' texts, so they are sealed (rule 15). The number of rows is limited per tool and tenant, and retention
  * deletes them with the journal.
+ * Invariant: if there are too many rows, the caller with the most rows loses its oldest one, so that a caller that searches often
+ * does not displace the rows of others.
  */
 
 const { all, write } = statements<keyof typeof queries>()
@@ -31,8 +33,8 @@ export function openPastSearches({ exclusive, read, keys }: StoreContext) {
       const { tenant, tool, principal } = search
       const sealed = group.keys.seal('requests', Buffer.from(search.text), contextOf(search))
       yield* write('insertPastSearch', tenant, tool, principal, sealed, atMs)
-      yield* write('trimSearchesOfTool', tenant, tool, tenant, tool, MAX_PER_TOOL)
-      yield* write('trimSearchesOfTenant', tenant, tenant, MAX_PER_TENANT)
+      yield* write('trimSearchesOfTool', tenant, tool, MAX_PER_TOOL, tenant, tool, tenant, tool, principal)
+      yield* write('trimSearchesOfTenant', tenant, MAX_PER_TENANT, tenant, tenant, principal)
     }),
     /** All stored searches of a tenant, oldest first. */
     list: read((tenant: string) =>
@@ -72,10 +74,14 @@ const resealing: readonly ResealableRows[] = [
 const queries = {
   insertPastSearch:
     'INSERT INTO past_searches (tenant, tool, principal, query, searched_at) VALUES (?, ?, ?, ?, ?)',
-  trimSearchesOfTool: `DELETE FROM past_searches WHERE tenant = ? AND tool = ? AND no <= (
-    SELECT no FROM past_searches WHERE tenant = ? AND tool = ? ORDER BY no DESC LIMIT 1 OFFSET ?)`,
-  trimSearchesOfTenant: `DELETE FROM past_searches WHERE tenant = ? AND no <= (
-    SELECT no FROM past_searches WHERE tenant = ? ORDER BY no DESC LIMIT 1 OFFSET ?)`,
+  trimSearchesOfTool: `DELETE FROM past_searches WHERE (SELECT count(*) FROM past_searches WHERE tenant = ? AND tool = ?) > ?
+    AND no = (SELECT min(no) FROM past_searches WHERE tenant = ? AND tool = ? AND principal = (
+      SELECT principal FROM past_searches WHERE tenant = ? AND tool = ? GROUP BY principal
+      ORDER BY count(*) DESC, principal = ? DESC LIMIT 1))`,
+  trimSearchesOfTenant: `DELETE FROM past_searches WHERE (SELECT count(*) FROM past_searches WHERE tenant = ?) > ?
+    AND no = (SELECT min(no) FROM past_searches WHERE tenant = ? AND principal = (
+      SELECT principal FROM past_searches WHERE tenant = ? GROUP BY principal
+      ORDER BY count(*) DESC, principal = ? DESC LIMIT 1))`,
   listPastSearches: 'SELECT * FROM past_searches WHERE tenant = ? ORDER BY no',
   pastSearchesAfter: 'SELECT * FROM past_searches WHERE no > ? ORDER BY no LIMIT ?',
   resealPastSearch: 'UPDATE past_searches SET query = ? WHERE no = ?',
@@ -92,8 +98,8 @@ CREATE TABLE past_searches (
   searched_at INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX past_searches_tool ON past_searches (tenant, tool, no);
-CREATE INDEX past_searches_tenant ON past_searches (tenant, no);
+CREATE INDEX past_searches_tool ON past_searches (tenant, tool, principal, no);
+CREATE INDEX past_searches_tenant ON past_searches (tenant, principal, no);
 CREATE INDEX past_searches_age ON past_searches (searched_at);
 `
 

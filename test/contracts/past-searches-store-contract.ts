@@ -17,6 +17,17 @@ export const PAST_SEARCHES_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(texts.at(-1), 'read')
     assert.deepEqual(await store.pastSearches.list('other'), [{ ...search, tenant: 'other', text: 'secret' }])
   }),
+  it('a caller that searches often displaces its own searches, not those of others', async (store) => {
+    const search = { tenant: 'acme', tool: 'Mail.Send', principal: 'key:ann', text: 'first' }
+    for (let at = 0; at < 30; at += 1)
+      await store.pastSearches.remember({ ...search, principal: `key:${at}` }, at)
+    for (let at = 0; at < 120; at += 1)
+      await store.pastSearches.remember({ ...search, text: `text ${at}` }, at)
+    const rows = await store.pastSearches.list('acme')
+    assert.equal(rows.length, 100)
+    assert.equal(rows.filter(({ principal }) => principal !== 'key:ann').length, 30)
+    assert.equal(rows.at(-1)?.text, 'text 119')
+  }),
   it('past searches are deleted with the journal', async (store) => {
     await store.pastSearches.remember(
       { tenant: 'acme', tool: 'Mail.Send', principal: 'key:ann', text: 'old' },
