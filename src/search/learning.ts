@@ -4,14 +4,14 @@ import { type Logger, OutageLog } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import type { MaybePromise } from '#kernel/base/waiting'
 import type { Tool } from '#kernel/tool/tool'
-import type { PastSearches } from './tool-search.ts'
-import { type QueryWord, stemsOf } from './words.ts'
+import type { PastSearches, SearchedQuery } from './tool-search.ts'
+import { stemsOf } from './words.ts'
 
 /**
  * Learns from use: if a caller searches and then successfully calls one of the found tools, the query is stored with that tool.
  * Later searches in the same tenant compare their words with the stored queries.
- * Invariant: a caller's past searches count in full only for that caller. For others, the most similar caller of each tool is left
- * out, so that no single caller can change their results, however often it searches.
+ * Invariant: a caller's past searches count in full only for that caller. For others each caller has one vote, and one vote moves
+ * no tool by more than one place, however often the caller searches.
  */
 
 interface PastSearch {
@@ -37,8 +37,12 @@ const FRESH_MS = 30_000
 const MAX_CALLERS = 10_000
 const MAX_TENANTS = 100
 const MAX_TEXT_LENGTH = 300
-/** Queries that are less similar than this are not evidence. */
-const MIN_SIMILARITY = 0.3
+/** How much a word counts that is related to a word of the query. */
+const RELATED_SHARE = 0.8
+/** How soon repetitions of a word stop counting. */
+const SATURATION = 1
+/** How much more a rare word counts than a common one. */
+const RARITY_POWER = 0.7
 
 interface RecentSearch {
   readonly text: string
@@ -46,13 +50,16 @@ interface RecentSearch {
   readonly atMs: number
 }
 
-interface StemmedSearch extends Pick<PastSearch, 'tool' | 'principal'> {
-  readonly stems: readonly string[]
+/** How often a caller used a stem before it called a tool. */
+interface Use {
+  readonly tool: string
+  readonly principal: string
+  count: number
 }
 
 interface TenantSearches {
   readonly readAtMs: number
-  readonly past: readonly StemmedSearch[]
+  readonly byStem: ReadonlyMap<string, readonly Use[]>
 }
 
 export interface SearchLearning extends PastSearches {
@@ -68,8 +75,7 @@ export function openLearning({ store, clock, log }: LearningParts): SearchLearni
   const outage = new OutageLog(log, clock)
   const read = async (tenant: string): Promise<TenantSearches> => {
     const rows = await store.list(tenant)
-    const past = rows.map(({ tool, principal, text }) => ({ tool, principal, stems: distinct(text) }))
-    return { readAtMs: clock.nowMs(), past }
+    return { readAtMs: clock.nowMs(), byStem: usesByStem(rows) }
   }
   const searchesOf = async (tenant: string): Promise<TenantSearches> => {
     const known = await tenants.get(tenant)
@@ -81,16 +87,19 @@ export function openLearning({ store, clock, log }: LearningParts): SearchLearni
     } catch (err) {
       tenants.delete(tenant)
       outage.report({ err }, 'past searches cannot be read; the index alone is used')
-      return { readAtMs: 0, past: [] }
+      return { readAtMs: 0, byStem: new Map() }
     }
   }
   return {
     get hasSearches() {
       return recent.size > 0
     },
-    async evidence(principal, words, rarity) {
-      const { past } = await searchesOf(principal.tenant)
-      return past.length === 0 ? new Map() : weigh(past, principal.id, words, rarity)
+    async evidence(principal, query) {
+      const { byStem } = await searchesOf(principal.tenant)
+      const shares = sharesByCaller(byStem, query)
+      const own = shares.get(principal.id) ?? new Map()
+      shares.delete(principal.id)
+      return { own, others: [...shares.values()] }
     },
     noteSearch(principal, text, found) {
       if (found.length === 0) return
@@ -117,44 +126,40 @@ function keyOf({ tenant, id }: Principal): string {
   return JSON.stringify([tenant, id])
 }
 
-function distinct(text: string): readonly string[] {
-  return [...new Set(stemsOf(text))]
+function usesByStem(rows: readonly PastSearch[]): ReadonlyMap<string, readonly Use[]> {
+  const byStem = new Map<string, Map<string, Use>>()
+  for (const { tool, principal, text } of rows)
+    for (const stem of new Set(stemsOf(text))) {
+      const uses = byStem.get(stem) ?? new Map<string, Use>()
+      byStem.set(stem, uses)
+      const key = `${tool} ${principal}`
+      const use = uses.get(key) ?? { tool, principal, count: 0 }
+      use.count += 1
+      uses.set(key, use)
+    }
+  return new Map([...byStem].map(([stem, uses]) => [stem, [...uses.values()]]))
 }
 
-/** For each tool, the similarity of each caller's most similar query, summed without the most similar other caller. */
-function weigh(
-  past: readonly StemmedSearch[],
-  caller: string,
-  words: readonly QueryWord[],
-  rarity: (stem: string) => number,
-): ReadonlyMap<string, number> {
-  const weights = new Map(words.map(({ stem }) => [stem, rarity(stem) ** 2]))
-  const length = Math.sqrt(sum(weights.values()))
-  const nearest = new Map<string, Map<string, number>>()
-  for (const { tool, principal, stems } of past) {
-    const shared = sum(stems.map((stem) => weights.get(stem) ?? 0))
-    if (shared === 0) continue
-    const similarity = shared / (length * Math.sqrt(sum(stems.map((stem) => rarity(stem) ** 2))))
-    if (similarity < MIN_SIMILARITY) continue
-    const callers = nearest.get(tool) ?? new Map<string, number>()
-    callers.set(principal, Math.max(callers.get(principal) ?? 0, similarity))
-    nearest.set(tool, callers)
+/** For each caller, the tools that it called after such words, with the share of the query that these words make up. */
+function sharesByCaller(byStem: TenantSearches['byStem'], { words, rarity, isVisible }: SearchedQuery) {
+  const shares = new Map<string, Map<string, number>>()
+  const weights = words.map(({ stem, weight }) => weight * rarity(stem) ** RARITY_POWER)
+  const whole = weights.reduce((sum, weight) => sum + weight, 0)
+  for (const [at, { stem, related }] of words.entries()) {
+    const best = new Map<string, { readonly use: Use; readonly part: number }>()
+    for (const [index, other] of [stem, ...related].entries())
+      for (const use of byStem.get(other) ?? []) {
+        if (!isVisible(use.tool)) continue
+        const part = ((index === 0 ? 1 : RELATED_SHARE) * use.count) / (use.count + SATURATION)
+        const key = `${use.tool} ${use.principal}`
+        if (part > (best.get(key)?.part ?? 0)) best.set(key, { use, part })
+      }
+    for (const { use, part } of best.values()) {
+      const tools = shares.get(use.principal) ?? new Map<string, number>()
+      shares.set(use.principal, tools)
+      tools.set(use.tool, (tools.get(use.tool) ?? 0) + (part * (weights[at] ?? 0)) / (whole || 1))
+    }
   }
-  return new Map(
-    [...nearest].flatMap(([tool, callers]) => {
-      const own = callers.get(caller) ?? 0
-      const [, ...others] = [...callers]
-        .filter(([principal]) => principal !== caller)
-        .map(([, similarity]) => similarity)
-        .sort((left, right) => right - left)
-      const share = Math.min(1, Math.max(own, sum(others)))
-      return share === 0 ? [] : [[tool, share]]
-    }),
-  )
-}
-
-function sum(values: Iterable<number>): number {
-  let total = 0
-  for (const value of values) total += value
-  return total
+  for (const tools of shares.values()) for (const [tool, share] of tools) tools.set(tool, Math.sqrt(share))
+  return shares
 }

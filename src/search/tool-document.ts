@@ -1,7 +1,8 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { Tool } from '#kernel/tool/tool'
 import { sourceToolkit } from '#kernel/tool/toolsets'
-import { type RankedDocument, rankedDocument } from './ranking.ts'
+import { toolAction } from './intent.ts'
+import type { RankedDocument } from './ranking.ts'
 import { type Dictionary, makeDocument, type TermDocument } from './term-index.ts'
 import { documentStems, plainName, stemsOf } from './words.ts'
 
@@ -22,9 +23,16 @@ export interface ToolDocument extends RankedDocument {
 }
 
 export function toolDocument(dictionary: Dictionary, tool: Tool): ToolDocument {
-  const name = stemsOf(tool.nativeName ?? localName(tool))
-  const ranked = rankedDocument(name, stemsOf(tool.title ?? ''))
-  return { tool, words: termsOf(dictionary, tool, name), ...ranked }
+  const written = tool.nativeName ?? localName(tool)
+  const operation = written.slice(written.search(/[^/.:]*$/))
+  const { title = '', description, policy } = tool
+  const name = stemsOf(written)
+  return {
+    tool,
+    words: termsOf(dictionary, tool, name),
+    name: [...new Set([...name, ...stemsOf(title)])],
+    action: toolAction([operation, title || firstSentence(description)], policy.safetyTier === 'read'),
+  }
 }
 
 function termsOf(dictionary: Dictionary, tool: Tool, name: readonly string[]): TermDocument {

@@ -34,14 +34,26 @@ interface FoundTool {
   readonly unavailable?: string | undefined
 }
 
+/** What is compared with past searches. */
+export interface SearchedQuery {
+  readonly words: readonly QueryWord[]
+  rarity(stem: string): number
+  /** Past searches for tools that the caller does not see do not count. */
+  isVisible(base: string): boolean
+}
+
+/** From 0 to 1 for each tool, by its name without a version: how well the searches fit that a caller made before it called the tool. */
+type Shares = ReadonlyMap<string, number>
+
+interface Evidence {
+  readonly own: Shares
+  /** One for each other caller. */
+  readonly others: readonly Shares[]
+}
+
 /** Past searches that led to successful calls (`learning.ts`). */
 export interface PastSearches {
-  /** Evidence from 0 to 1 for each tool, by its name without a version. */
-  evidence(
-    principal: Principal,
-    words: readonly QueryWord[],
-    rarity: (stem: string) => number,
-  ): Promise<ReadonlyMap<string, number>>
+  evidence(principal: Principal, query: SearchedQuery): Promise<Evidence>
   /** Notes a search, so that the call that follows it can be remembered with it. */
   noteSearch(principal: Principal, text: string, found: readonly Tool[]): void
 }
@@ -60,8 +72,8 @@ export const DEFAULT_FOUND = 10
 export const MAX_FOUND = 50
 const MAX_QUERY_LENGTH = 1_000
 
-/** The amount that full evidence from past searches adds to a score; the best tool of the index has the score 1. */
-const EVIDENCE_WEIGHT = 1.5
+/** The amount that a full share adds to a score; the best tool of the index has the score 1. */
+const EVIDENCE_WEIGHT = 1
 /** Tools that are much worse than the best one are left out. */
 const MIN_SHARE = 0.2
 /** The constant of reciprocal rank fusion. */
@@ -103,11 +115,14 @@ interface RankParts {
 /** Positions of the tools that fit, best first. */
 async function rank(index: VisibleIndex, text: string, parts: RankParts): Promise<readonly number[]> {
   const words = index.words(text)
-  const evidence = await parts.past?.evidence(parts.principal, words, index.rarity)
+  const isVisible = (base: string): boolean => index.positionOf(base) !== undefined
+  const evidence = await parts.past?.evidence(parts.principal, { words, rarity: index.rarity, isVisible })
   const similar = await parts.vectors?.similar(index.tools, text)
-  const learned = withEvidence(index, index.candidates(text, words), evidence)
+  const candidates = index.candidates(text, words)
+  const learned = withShares(index, candidates, evidence?.own)
   const best = (learned[0]?.score ?? 0) * MIN_SHARE
-  const byWords = learned.filter(({ score }) => score >= best).map(({ at }) => at)
+  const fitting = learned.filter(({ score }) => score >= best).map(({ at }) => at)
+  const byWords = raise(fitting, chosenByOthers(index, candidates, evidence?.others ?? []))
   const fused = similar === undefined ? byWords : fuse(byWords, similar)
   const named = index.named(text)
   const rest = new Map(fused.map((at, position) => [at, position]))
@@ -119,18 +134,59 @@ async function rank(index: VisibleIndex, text: string, parts: RankParts): Promis
 
 const LAST = Number.MAX_SAFE_INTEGER
 
-function withEvidence(
+function withShares(
   index: VisibleIndex,
   candidates: readonly ScoredTool[],
-  evidence: ReadonlyMap<string, number> | undefined,
+  shares: Shares | undefined,
 ): readonly ScoredTool[] {
-  if (evidence === undefined || evidence.size === 0) return candidates
+  if (shares === undefined || shares.size === 0) return candidates
   const scores = new Map(candidates.map(({ at, score }) => [at, score]))
-  for (const [base, share] of evidence) {
+  for (const [base, share] of shares) {
     const at = index.positionOf(base)
     if (at !== undefined) scores.set(at, (scores.get(at) ?? 0) + EVIDENCE_WEIGHT * share)
   }
   return [...scores].map(([at, score]) => ({ at, score })).sort(byScore)
+}
+
+interface Raised {
+  readonly at: number
+  readonly places: number
+}
+
+/**
+ * Each other caller has one vote, for the tool that it would find first itself. The tool with the most votes moves up by one
+ * place less than it has votes more than the next one, so that one vote more or less moves no tool by more than one place.
+ */
+function chosenByOthers(
+  index: VisibleIndex,
+  candidates: readonly ScoredTool[],
+  others: readonly Shares[],
+): Raised | undefined {
+  if (others.length < 2) return undefined
+  const scores = new Map(candidates.map(({ at, score }) => [at, score]))
+  const votes = new Map<number, number>()
+  for (const shares of others) {
+    let [choice, best] = [candidates[0]?.at, 0]
+    for (const at of [choice, ...[...shares.keys()].map((base) => index.positionOf(base))]) {
+      if (at === undefined) continue
+      const base = index.tools[at]?.parts.base ?? ''
+      const score = (scores.get(at) ?? 0) + EVIDENCE_WEIGHT * (shares.get(base) ?? 0)
+      if (score > best) [choice, best] = [at, score]
+    }
+    if (choice !== undefined) votes.set(choice, (votes.get(choice) ?? 0) + 1)
+  }
+  const [first, second] = [...votes].sort(([, left], [, right]) => right - left)
+  const margin = (first?.[1] ?? 0) - (second?.[1] ?? 0)
+  return first === undefined || margin < 2 ? undefined : { at: first[0], places: margin - 1 }
+}
+
+/** Moves one tool up; one that the words did not find comes from behind the last place. */
+function raise(order: readonly number[], raised: Raised | undefined): readonly number[] {
+  if (raised === undefined) return order
+  const { at, places } = raised
+  const found = order.indexOf(at)
+  const from = found === -1 ? order.length : found
+  return order.filter((each) => each !== at).toSpliced(Math.max(0, from - places), 0, at)
 }
 
 /** Reciprocal rank fusion of two orders. */

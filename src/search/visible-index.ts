@@ -3,6 +3,7 @@ import { BoundedMap } from '#kernel/base/bounded-map'
 import { inPieces } from '#kernel/base/long-work'
 import type { Catalog } from '#kernel/tool/catalog'
 import type { Tool } from '#kernel/tool/tool'
+import { type Intent, intentOf } from './intent.ts'
 import { refine } from './ranking.ts'
 import { Dictionary, TermIndex } from './term-index.ts'
 import { plainNames, type ToolDocument, toolDocument } from './tool-document.ts'
@@ -116,15 +117,24 @@ export class VisibleIndex {
 
   /** The best tools by their words, best first. The best has score 1. */
   candidates(text: string, words: readonly QueryWord[]): readonly ScoredTool[] {
-    const scores = this.#terms.score(words)
+    const intent = intentOf(text)
+    const scores = this.#terms.score(words.map((word) => inContext(word, intent)))
     const best = highest(scores, MAX_CANDIDATES).flatMap((at) => {
       const document = this.#documents[at]
       return document === undefined ? [] : [{ at, score: scores[at] ?? 0, document }]
     })
-    const refined = refine(this.#terms, { text, words }, best).sort(byScore)
+    const refined = refine(this.#terms, { intent, words }, best).sort(byScore)
     const top = refined[0]?.score ?? 1
     return refined.map(({ at, score }) => ({ at, score: score / top }))
   }
+}
+
+/** Weight of words that say where or how, and not what the query is about. */
+const CONTEXT_WEIGHT = 0.8
+
+function inContext(word: QueryWord, { object }: Intent): QueryWord {
+  const isContext = object.size > 0 && !object.has(word.stem) && word.weight === 1
+  return isContext ? { ...word, weight: CONTEXT_WEIGHT } : word
 }
 
 /** Inside a longer text, only a word that looks like a composed name (`a.b`, `aB`) is treated as a name. */

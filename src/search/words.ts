@@ -1,7 +1,9 @@
+import { relatedStems } from './vocabulary.ts'
+
 /**
  * Splits texts into the words that a search compares: names are split at case, digits and punctuation, words are reduced to
  * their stems, and words that say nothing about a tool are left out. Documents and queries use the same functions, so that a
- * word in a query finds all its forms. `VOCABULARY` contains synonyms.
+ * word in a query finds all its forms. `vocabulary.ts` contains synonyms.
  */
 
 /** Maximum length of the text that is read, because the rest of a long description says little about a tool's purpose. */
@@ -103,6 +105,11 @@ function reduce(word: string): string {
   return stem.length > 2 && stem.endsWith('y') ? `${stem.slice(0, -1)}i` : stem
 }
 
+/** Whether a noun is in the plural. */
+export function isPluralWord(word: string): boolean {
+  return word === 'people' || singular(word) !== word
+}
+
 function singular(word: string): string {
   if (word.length < 4 || !word.endsWith('s')) return word
   if (/(ss|us|is)$/.test(word)) return word
@@ -120,287 +127,11 @@ function withoutTense(word: string): string {
   return isDoubled ? stem.slice(0, -1) : stem
 }
 
-/**
- * Words that people write, with the words that tools use for the same thing. A query with the first word of a line also
- * searches for the others; after `=` this applies to every word of the line. The words are about software work in general.
- */
-const VOCABULARY = `
-= create add new make
-= delete remove erase drop
-= update edit modify change
-= list show
-= get read fetched show
-= find search look locate lookup
-= folder directory dir subfolder
-= organization org organisation company enterprise
-= repository repo
-= picture image photo media
-= licence license
-= environment env
-= member membership
-= invite invitation invitee
-= configuration config setting
-= deploy deployment rollout
-= email mail
-= statistic stat metric
-= dependency depend package
-= vulnerability vulnerable advisory
-= relation relationship relate link
-= entity node
-= subscribe subscription watch
-= sign signature signing
-start create begin run trigger launch
-begin create start
-open create get view
-raise create
-file create
-publish create release
-register create add registration
-define create
-generate create
-write create update
-set update replace create
-setup create configure
-give add assign grant
-assign add set
-attach upload add
-rename update
-turn enable create
-switch enable disable
-buy add
-get rid delete
-kick remove
-kill cancel stop
-abort cancel
-stop cancel disable
-halt stop cancel
-throw delete dismiss
-clear delete remove mark
-purge delete clear
-forget delete
-destroy delete
-ban block
-revoke remove delete
-take remove
-strip remove
-move transfer rename
-hand transfer
-copy fork duplicate clone
-retry rerun re redeliver repeat
-repeat rerun re echo retry
-rerun re run
-restart re run
-replay redeliver
-sync merge update upstream
-approve review accept approval
-reject review dismiss decline
-freeze lock
-mute subscription
-protect protection
-bug issue
-ticket issue
-problem issue alert
-subtask sub issue
-child sub
-children sub
-comment note reply
-reply comment
-remark comment
-note comment observation
-answer reply comment
-assignee assign
-reviewer review
-label tag
-tag label topic
-keyword topic tag
-goal milestone
-deadline milestone due
-diff compare file
-difference compare
-log commit run history
-history event commit timeline
-timeline event
-changelog release note
-binary asset
-installer asset
-version release tag
-newest latest
-current latest authenticate
-contributor collaborator
-collaborator collaborate
-access permission collaborator grant
-right permission
-hook webhook
-notify webhook notification
-inbox notification
-unread notification
-traffic view clone referrer
-visitor view referrer traffic
-visit view traffic
-referral referrer
-website page site
-site page
-ci workflow action run check
-pipeline workflow
-build workflow run
-job run workflow
-machine runner
-runner machine
-artifact output
-output artifact log
-cached cache
-status state check
-green status check
-overall combined
-person user member people
-people user member collaborator
-somebody user
-colleague member user
-employee member
-developer user collaborator
-external outside
-account user
-profile user
-bio user profile
-follower follow
-team group
-group team
-snippet gist
-paste gist
-star starred
-stargazer star
-favourite star starred
-favorite star starred
-branch ref
-ref reference
-finding alert
-hole vulnerability advisory
-weakness vulnerability
-leak secret alert
-leaked secret
-exposed secret
-password secret
-credential secret token
-token secret
-warning alert
-cve advisory vulnerability
-sbom bill
-component dependency
-container package
-workspace codespace
-cloud codespace
-seat license
-cost billing usage
-spend billing usage
-billing usage
-card item
-board project
-emoji reaction
-thumb reaction
-heart reaction
-react reaction
-html render
-preview render
-quota rate limit
-throttle rate limit
-throttled rate limit
-restrict restriction interaction
-limit restriction
-backup migration archive
-export migration archive
-student classroom assignment
-class classroom
-mark grade
-grade mark
-network configuration
-registry private
-disk file
-document file
-text file
-photo image
-sound audio media
-patch edit
-mkdir create directory
-ls list directory
-mv move file
-rm delete file
-stat info metadata
-size info
-nested tree
-recursive tree
-structure tree
-remember create memory observation knowledge
-memory knowledge graph
-fact observation
-knowledge graph
-connect create relation
-connection relation
-unlink delete relation
-dump read
-whole read entire
-plus sum add
-calculate sum
-total sum
-print get
-progress long running
-slow long running
-compress gzip zip
-gz gzip
-zip zipball archive
-logo image
-hello echo
-message echo comment
-project repository
-rule ruleset
-login user username
-detail get
-pause stop suspend
-spin create start
-computer file
-close update dismiss
-import upload
-end remove
-ignore gitignore
-anywhere search
-available list
-inform get
-information get
-modified file change
-typo comment
-rollout deployment
-production deployment environment
-staging environment deployment
-key ssh
-laptop ssh key
-roll deploy
-deactivate disable
-activate enable
-nightly workflow schedule
-colour label
-triage label
-visible view
-`
-
 /** Words by which callers refer to themselves. */
 const OWN_WORDS = new Set(['i', 'mine', 'my', 'myself'])
 const OWN: QueryWord = { stem: 'my', related: ['authent', 'me', 'own', 'current', 'viewer'], weight: 0.5 }
 
-function relatedWords(): ReadonlyMap<string, readonly string[]> {
-  const related = new Map<string, Set<string>>()
-  const relate = (word: string, other: string): void => {
-    if (word === other) return
-    const others = related.get(word) ?? new Set()
-    related.set(word, others.add(other))
-  }
-  for (const line of VOCABULARY.trim().split('\n')) {
-    const isMutual = line.startsWith('= ')
-    const stems = line.replace('= ', '').split(' ').map(stemOf)
-    for (const stem of isMutual ? stems : stems.slice(0, 1)) for (const other of stems) relate(stem, other)
-  }
-  return new Map([...related].map(([word, others]) => [word, [...others]]))
-}
-
-const RELATED = relatedWords()
+const RELATED = relatedStems(stemOf)
 
 /** One word of a query: its stem, and the stems of related words. */
 export interface QueryWord {
