@@ -12,7 +12,7 @@ export type Action = (typeof ACTIONS)[number]
 /** Verbs in the names of tools. */
 const TOOL_VERBS: Readonly<Record<Action, string>> = {
   list: 'list enumerate',
-  get: 'get read fetch show view describe download check export compare render count open retrieve is has',
+  get: 'fetch get read show view describe download check export compare render count open retrieve is has',
   search: 'search find query lookup',
   create:
     'create add new make post send upload write generate invite fork star follow start publish register request echo insert submit import provision append',

@@ -61,6 +61,14 @@ describe('the search over tools', () => {
     ])
   })
 
+  it('finds a tool whose name has the word, even if most tools have it', async () => {
+    const tools = ['List', 'Get', 'Create', 'Update'].map((verb) =>
+      made(`Desk.${verb}Ticket@1.0.0`, `${verb}s tickets.`),
+    )
+    const among = searchOver([...tools, made('Tracker.FindIssue@1.0.0', 'Finds issues by their words.')])
+    expect(await namesFor(among, 'find issues and tickets')).toHaveLength(5)
+  })
+
   it('marks a tool that cannot be called now, and keeps its rank', async () => {
     const marked = searchOver(TOOLS, { unavailable: 'Its source is down.' })
     const { found } = await marked.find(CALLER, 'send a message')

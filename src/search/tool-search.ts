@@ -76,6 +76,8 @@ const MAX_QUERY_LENGTH = 1_000
 const EVIDENCE_WEIGHT = 1
 /** Tools that are much worse than the best one are left out. */
 const MIN_SHARE = 0.2
+/** So many are found even then, because in a small catalog a word that most tools have counts little. */
+const ALWAYS_FOUND = 5
 /** The constant of reciprocal rank fusion. */
 const FUSION = 60
 
@@ -121,7 +123,9 @@ async function rank(index: VisibleIndex, text: string, parts: RankParts): Promis
   const candidates = index.candidates(text, words)
   const learned = withShares(index, candidates, evidence?.own)
   const best = (learned[0]?.score ?? 0) * MIN_SHARE
-  const fitting = learned.filter(({ score }) => score >= best).map(({ at }) => at)
+  const fitting = learned
+    .filter(({ score }, place) => place < ALWAYS_FOUND || score >= best)
+    .map(({ at }) => at)
   const byWords = raise(fitting, chosenByOthers(index, candidates, evidence?.others ?? []))
   const fused = similar === undefined ? byWords : fuse(byWords, similar)
   const named = index.named(text)
