@@ -16,8 +16,8 @@ import {
   readAnswer,
   readStatus,
 } from '#protocols/opentool/codec-client-answer'
-import type { FunctionCall } from '#protocols/opentool/codec-convert-to-json'
 import { serverBaseUrl } from '#protocols/opentool/codec-document'
+import type { FunctionCall } from '#protocols/opentool/codec-to-json-schema'
 import {
   type FailureClass,
   readRefusal,

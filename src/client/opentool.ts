@@ -8,7 +8,6 @@ import {
   readEnvelope,
   responseNull,
 } from '#protocols/opentool/codec-client-answer'
-import { type FunctionCall, toJsonSchema } from '#protocols/opentool/codec-convert-to-json'
 import {
   FACTS_EXTENSION,
   type OpenToolDocument,
@@ -17,6 +16,7 @@ import {
 } from '#protocols/opentool/codec-document'
 import { load } from '#protocols/opentool/codec-document-read'
 import { dereference } from '#protocols/opentool/codec-document-references'
+import { type FunctionCall, toJsonSchema } from '#protocols/opentool/codec-to-json-schema'
 import { DEFAULT_PORT } from '#protocols/opentool/wire'
 import type { RemoteTool, WireContext } from '#protocols/otc/codec-client'
 import { propertiesOf } from '#schema/keywords'
@@ -43,13 +43,6 @@ import { resolveContext } from './requirements.ts'
  * an OpenTool server cannot deduplicate it (OTS-62).
  */
 
-export {
-  type FunctionCall,
-  fromOpenAiToolCall,
-  type OpenAiTool,
-  type OpenAiToolCall,
-  toOpenAiTool,
-} from '#protocols/opentool/codec-convert-to-json'
 export type {
   OpenToolDocument,
   OpenToolFunction,
@@ -57,6 +50,13 @@ export type {
   OpenToolReturn,
   OpenToolSchema,
 } from '#protocols/opentool/codec-document'
+export {
+  type FunctionCall,
+  fromOpenAiToolCall,
+  type OpenAiTool,
+  type OpenAiToolCall,
+  toOpenAiTool,
+} from '#protocols/opentool/codec-to-json-schema'
 export type { OpenToolCallOptions } from './opentool-exchange.ts'
 export { exceptionOf, OpenToolException } from './opentool-exchange.ts'
 

@@ -5,11 +5,11 @@ import { z } from 'zod'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { fromJsonSchema } from '#protocols/opentool/codec-convert-from-json'
 import { type ConversionMode, SchemaConversionError } from '#protocols/opentool/codec-convert-shape'
-import { toJsonSchema } from '#protocols/opentool/codec-convert-to-json'
 import { legalName } from '#protocols/opentool/codec-convert-tools'
 import type { DocumentFinding, OpenToolParameter } from '#protocols/opentool/codec-document'
 import { load, serialize, validate } from '#protocols/opentool/codec-document-read'
 import { dereference } from '#protocols/opentool/codec-document-references'
+import { toJsonSchema } from '#protocols/opentool/codec-to-json-schema'
 
 const json: z.ZodType<JsonValue> = z.json()
 const verdict = z.enum(['valid', 'invalid'])

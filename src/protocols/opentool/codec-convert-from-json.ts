@@ -15,7 +15,6 @@ import {
   typeOfValue,
   widestTypes,
 } from './codec-convert-shape.ts'
-import { SCHEMA_DESCRIPTION } from './codec-convert-to-json.ts'
 import type {
   OpenToolParameter,
   OpenToolReturn,
@@ -23,6 +22,7 @@ import type {
   OpenToolType,
   OpenToolValueSchema,
 } from './codec-document.ts'
+import { SCHEMA_DESCRIPTION } from './codec-to-json-schema.ts'
 
 /*
  * Converts JSON Schema of inputs and outputs to OpenTool parameters and returns, and reports what is lost

@@ -5,10 +5,10 @@ import { didYouMean } from '#kernel/base/nearest-name'
 import { type DefinedTool, markTool } from '#kernel/tool/define'
 import type { PolicyDefinition, ToolContext, ToolRequirements } from '#kernel/tool/tool'
 import { propertiesOf } from '#schema/keywords'
-import { toJsonSchema, valueSchemaOf } from './codec-convert-to-json.ts'
 import { mapMembers, type OpenToolDocument, type OpenToolFunction } from './codec-document.ts'
 import { load } from './codec-document-read.ts'
 import { dereference } from './codec-document-references.ts'
+import { toJsonSchema, valueSchemaOf } from './codec-to-json-schema.ts'
 
 /*
  * `fromOpenTool`: makes tools from an OpenTool document and a handler for each function. `collet/protocols/opentool` exports it to

@@ -25,16 +25,6 @@ export {
   type SchemaLoss,
 } from './codec-convert-shape.ts'
 export {
-  type FunctionCall,
-  type FunctionJsonSchemas,
-  fromOpenAiToolCall,
-  type OpenAiTool,
-  type OpenAiToolCall,
-  type ToJsonSchemaOptions,
-  toJsonSchema,
-  toOpenAiTool,
-} from './codec-convert-to-json.ts'
-export {
   assignNames,
   type DocumentOfOptions,
   documentOf,
@@ -75,6 +65,16 @@ export {
   validate,
 } from './codec-document-read.ts'
 export { dereference } from './codec-document-references.ts'
+export {
+  type FunctionCall,
+  type FunctionJsonSchemas,
+  fromOpenAiToolCall,
+  type OpenAiTool,
+  type OpenAiToolCall,
+  type ToJsonSchemaOptions,
+  toJsonSchema,
+  toOpenAiTool,
+} from './codec-to-json-schema.ts'
 export {
   type FromOpenToolOptions,
   fromOpenTool,

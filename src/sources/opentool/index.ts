@@ -12,7 +12,6 @@ import type { ClientSettings } from '#client/options'
 import { fault } from '#kernel/base/errors'
 import { type JsonObject, type JsonValue, tooMuchJson } from '#kernel/base/json'
 import { EventLoopYielder } from '#kernel/base/long-work'
-import { toJsonSchema, valueSchemaOf } from '#protocols/opentool/codec-convert-to-json'
 import {
   type OpenToolDocument,
   OpenToolDocumentError,
@@ -21,6 +20,7 @@ import {
 } from '#protocols/opentool/codec-document'
 import { load } from '#protocols/opentool/codec-document-read'
 import { dereference } from '#protocols/opentool/codec-document-references'
+import { toJsonSchema, valueSchemaOf } from '#protocols/opentool/codec-to-json-schema'
 import { readWithin } from '#sources/common/answered-json'
 import { isWanted, readBinding, remotePolicyOf } from '#sources/common/options'
 import { callSettings, checkAddress, descriptionFetch, remoteSource } from '#sources/common/remote-source'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { isToolError } from '#kernel/base/errors'
-import { fromOpenAiToolCall, toOpenAiTool } from './codec-convert-to-json.ts'
+import { fromOpenAiToolCall, toOpenAiTool } from './codec-to-json-schema.ts'
 
 describe('tools for OpenAI', () => {
   it('OTS-68: a function becomes a tool', () => {

@@ -22,9 +22,9 @@ import { targetOf } from './codec-document-references.ts'
 import { referenceName } from './codec-document-schema.ts'
 
 /*
- * Converts OpenTool functions to JSON Schema and to OpenAI tool definitions.
- * Used by the client, the OpenTool source, `fromOpenTool` and the admin API.
- * Invariant: converting to JSON Schema loses nothing; `x-` members carry what JSON Schema cannot express.
+ * Converts OpenTool functions to JSON Schema and to OpenAI tool definitions, and decodes a model's tool calls.
+ * Used by the client, the OpenTool source and `fromOpenTool`.
+ * Invariant: `toJsonSchema` keeps every member that has a meaning in OpenTool, and all `x-` members.
  */
 
 /** A tool in the format of OpenAI's chat API, which other vendors use too. */
@@ -50,11 +50,11 @@ export interface FunctionCall {
   readonly arguments: JsonObject
 }
 
-export function toOpenAiTool(written: OpenToolFunction, options?: ToJsonSchemaOptions): OpenAiTool {
-  const { name, description } = written
+export function toOpenAiTool(definition: OpenToolFunction, options?: ToJsonSchemaOptions): OpenAiTool {
+  const { name, description } = definition
   return {
     type: 'function',
-    function: { name, description, parameters: toJsonSchema(written, options).input },
+    function: { name, description, parameters: toJsonSchema(definition, options).input },
   }
 }
 
@@ -81,22 +81,22 @@ export interface FunctionJsonSchemas {
   readonly output: JsonObject | null
 }
 
-/** The member for a schema's own description if its parameter has a different one, so that converting back is exact. */
+/** The extension member that keeps a schema's own description if the parameter's description replaces it, so that converting back is exact. */
 export const SCHEMA_DESCRIPTION = 'x-opentool-schema-description'
 
-/** Definitions that references have named so far, by name. */
+/** Definitions referenced so far, by name. */
 type UsedSchemas = Map<string, OpenToolSchema>
 
 /** The JSON Schemas (2020-12) of a function's arguments and result, without loss. */
 export function toJsonSchema(
-  written: Pick<OpenToolFunction, 'parameters' | 'return'>,
+  definition: Pick<OpenToolFunction, 'parameters' | 'return'>,
   { schemas = {} }: ToJsonSchemaOptions = {},
 ): FunctionJsonSchemas {
-  const { parameters, return: returned } = written
+  const { parameters, return: returned } = definition
   const required = parameters.filter((parameter) => parameter.required).map(({ name }) => name)
   return {
     input: objectSchema(parameters, required, schemas),
-    // A function that was not loaded may still have `"return": null` (OTS-10).
+    // A function that `codec-document-read.ts` did not read may still have `"return": null` (OTS-10).
     output: returned ? objectSchema([returned], [returned.name], schemas) : null,
   }
 }
@@ -173,7 +173,7 @@ function valueSchema(schema: OpenToolSchema, schemas: OpenToolSchemas, used: Use
   return json
 }
 
-/** The `$ref` to a definition; its name is escaped as a JSON Pointer step and as part of a URI. */
+/** The `$ref` to a definition; its name is escaped as a JSON Pointer token and as part of a URI. */
 function definitionOf(reference: OpenToolReference, schemas: OpenToolSchemas, used: UsedSchemas): string {
   const name = referenceName(reference.$ref)
   const target = targetOf(schemas, reference)

@@ -1,8 +1,8 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { describe, expect, it } from 'vitest'
 import { fromJsonSchema } from './codec-convert-from-json.ts'
-import { toJsonSchema } from './codec-convert-to-json.ts'
 import type { OpenToolFunction } from './codec-document.ts'
+import { toJsonSchema } from './codec-to-json-schema.ts'
 
 function functionWith(changes: Partial<OpenToolFunction>): OpenToolFunction {
   return { name: 'f', description: 'd', parameters: [], ...changes }
