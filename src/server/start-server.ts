@@ -18,7 +18,7 @@ import { openParts, type Parts } from './part.ts'
 import { openProtocols, openResourceMetadata } from './protocols.ts'
 import type { Conformance, RunningServer, StartOptions } from './running-server.ts'
 import { asKeyed, checkExposure, mayHoldKeys } from './safety.ts'
-import { describeServer, findStartWarnings } from './start-report.ts'
+import { createServerHandle, findStartWarnings } from './server-handle.ts'
 import { auditCredentials } from './telemetry/denials.ts'
 import { openMetrics } from './telemetry/metrics-routes.ts'
 import { enterToolset } from './toolsets.ts'
@@ -48,7 +48,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     for (const open of PARTS) parts.add(await open(host))
     app = openApp(host, parts)
     await listen(host, app)
-    return { ...(await describeServer(host, app, parts)), warnings }
+    return { ...(await createServerHandle(host, app, parts)), warnings }
   })
 }
 

@@ -11,14 +11,15 @@ import { findScopeHolders } from './scope-holders.ts'
 import { watchUnusedNames } from './unused-names.ts'
 
 /**
- * Describes a started server to the code that started it: its addresses and functions, its warnings, and what it serves.
+ * Makes the handle of a started server: its addresses, its counts and the functions that reload, drain and close it. Also finds the
+ * warnings about it.
  * `start-server.ts` returns it; `collet serve` and the embedding application use it.
  */
 
 /** Time in which running calls may finish after a stop is requested. */
 const GRACE_MS = 10_000
 
-export async function describeServer(
+export async function createServerHandle(
   host: ServerHost,
   app: HttpApp,
   parts: Parts,
@@ -35,7 +36,7 @@ export async function describeServer(
     signInUrl: host.console.startLinks?.make(),
     routes: parts.routes.map(({ method, path }) => ({ method, path })),
     isKeyed: authenticator.isConfigured,
-    counts: await openCounts(host),
+    counts: await createCounter(host),
     sourceRead: (key) => sources.sources.firstReading(key),
     onSourceAdded: (listener) => sources.sources.onAdded(listener),
     isReady: gateway.isReady,
@@ -56,11 +57,11 @@ export async function describeServer(
 }
 
 const FILE_IN_USE =
-  'Another process uses this SQLite file. No call runs twice, but writes of the two wait for each other, and each process counts limits separately: a SQLite file is for one server. Stop the other process, or use PostgreSQL for several servers.'
+  "Another process is using this SQLite file. No call runs twice, but the two processes block each other's writes, and each counts limits separately. A SQLite file is for one server: stop the other process, or use PostgreSQL for several servers."
 
 /**
- * Warnings that `collet serve` prints. Some repeat checks that the start has passed, because the store may contain keys that are known
- * only once it is open.
+ * Warnings that `collet serve` prints. Some checks already ran before the store was opened. They run again because only an open store
+ * shows whether there are API keys.
  */
 export async function findStartWarnings(host: ServerHost): Promise<readonly string[]> {
   const { options, services, authenticator, log, clock } = host
@@ -83,12 +84,12 @@ export async function findStartWarnings(host: ServerHost): Promise<readonly stri
 function unusedOverrides({ key, ineffective }: SourceView): readonly string[] {
   return ineffective.map(
     ({ text, guards }) =>
-      `${key}: ${text}${guards ? ' Its tools are not served until this is corrected.' : ''}`,
+      `${key}: ${text}${guards ? ' No tool of this source is served until this is corrected.' : ''}`,
   )
 }
 
 /** Returns a function that counts what is served. The scopes that callers can have are read once. */
-async function openCounts({ services, clock, settings }: ServerHost): Promise<() => ServedCounts> {
+async function createCounter({ services, clock, settings }: ServerHost): Promise<() => ServedCounts> {
   const { registry, sources, gateway } = services
   const canHold = await findScopeHolders(settings.current.auth, gateway.store.keys, clock.nowMs())
   return () => {
