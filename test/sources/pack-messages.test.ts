@@ -67,7 +67,7 @@ async function openPipe(bounds: Partial<ChannelBounds> = {}) {
 describe('what a pack sends', () => {
   it('is a message if its question is marked as written by a third party', () => {
     const question = { mode: 'form', message: 'Which one?', schema: {}, untrusted: true }
-    const message = { type: 'ask', id: 1, ask: 1, question: { what: 'elicit', question } }
+    const message = { type: 'ask', id: 1, questionNo: 1, question: { what: 'elicit', question } }
     expect(parseMessage(message)).toEqual(message)
   })
 
@@ -80,7 +80,7 @@ describe('what a pack sends', () => {
   })
 
   it('is a message when it is one, whatever its codes claim', () => {
-    const error = { said: true, code: 'approval_required', message: 'm', canRetry: false }
+    const error = { isToolError: true, code: 'approval_required', message: 'm', canRetry: false }
     const message = { type: 'ended', id: 1, end: { ok: false, error } }
     expect(parseMessage(message)).toEqual({
       ...message,

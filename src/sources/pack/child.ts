@@ -11,12 +11,12 @@ import { PackChannel } from './channel.ts'
 import { describePack, type LoadedPack, loadPack, runPackTool } from './load.ts'
 import {
   type Answer,
+  deserializeError,
   MAX_MESSAGE_BYTES,
   type Question,
-  receivedError,
   type SentCall,
   type SentResponse,
-  sentError,
+  serializeError,
   type ToChild,
   type ToServer,
 } from './messages.ts'
@@ -34,7 +34,7 @@ interface RunningTool {
 
 const running = new Map<number, RunningTool>()
 let pack: LoadedPack | undefined
-let lastQuestionId = 0
+let lastQuestionNo = 0
 
 /** The pipe to the server, after the three standard streams. */
 const CHANNEL_FD = 3
@@ -87,7 +87,7 @@ async function invoke(id: number, call: SentCall): Promise<void> {
     if (sendToServer({ type: 'ended', id, end: { ok: true, value } })) return
     throw fault('result_too_large', `The result has more than ${MAX_MESSAGE_BYTES} bytes.`)
   } catch (error) {
-    sendToServer({ type: 'ended', id, end: { ok: false, error: sentError(error) } })
+    sendToServer({ type: 'ended', id, end: { ok: false, error: serializeError(error) } })
   } finally {
     running.delete(id)
   }
@@ -95,15 +95,15 @@ async function invoke(id: number, call: SentCall): Promise<void> {
 
 function contextOf(id: number, call: SentCall, tool: Tool, run: RunningTool): StatefulContext<unknown> {
   const ask = async (question: Question): Promise<Answer & { readonly ok: true }> => {
-    lastQuestionId += 1
+    lastQuestionNo += 1
     const waiting = Promise.withResolvers<Answer>()
-    run.questions.set(lastQuestionId, waiting)
-    if (!sendToServer({ type: 'ask', id, ask: lastQuestionId, question })) {
-      run.questions.delete(lastQuestionId)
+    run.questions.set(lastQuestionNo, waiting)
+    if (!sendToServer({ type: 'ask', id, questionNo: lastQuestionNo, question })) {
+      run.questions.delete(lastQuestionNo)
       throw fault('tool_failed', `The tool tried to send more than ${MAX_MESSAGE_BYTES} bytes at once.`)
     }
     const answer = await waiting.promise
-    if (!answer.ok) throw receivedError(answer.error)
+    if (!answer.ok) throw deserializeError(answer.error)
     return answer
   }
   const { callId, traceId, principal, userId, claimedUserId, userInfo } = call
@@ -200,8 +200,8 @@ function handleMessage(message: ToChild): void {
     running.get(message.id)?.abort.abort(new DOMException('The call was ended.', 'AbortError'))
   } else {
     const questions = running.get(message.id)?.questions
-    questions?.get(message.ask)?.resolve(message.answer)
-    questions?.delete(message.ask)
+    questions?.get(message.questionNo)?.resolve(message.answer)
+    questions?.delete(message.questionNo)
   }
 }
 

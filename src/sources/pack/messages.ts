@@ -13,9 +13,9 @@ import type { DescribedPack } from './load.ts'
 
 const MAX_TOOLS = 1_000
 const MAX_HEADERS = 200
-const MAX_TEXT = 100_000
+const MAX_TEXT_LENGTH = 100_000
 
-const TEXT = z.string().max(MAX_TEXT)
+const TEXT = z.string().max(MAX_TEXT_LENGTH)
 const NUMBER = z.number().min(1).max(Number.MAX_SAFE_INTEGER)
 /** The value was parsed from JSON, so only its outermost type is checked. */
 const JSON_OBJECT: z.ZodType<JsonObject> = z.custom<JsonObject>(isRecord)
@@ -58,7 +58,7 @@ const TOOL = z.strictObject({
 /** An error from a pack. Only codes of failed runs are allowed: a pack cannot claim that a call needs authorization or approval. */
 const ERROR = z.strictObject({
   /** True for a `ToolError`, whose text is for callers. */
-  said: z.boolean(),
+  isToolError: z.boolean(),
   code: z.enum(FAILURE_CODES).catch('tool_failed'),
   message: TEXT,
   developerMessage: TEXT.exactOptional(),
@@ -107,7 +107,7 @@ const MESSAGE = z.discriminatedUnion('type', [
   }),
   z.strictObject({ type: z.literal('broken'), message: TEXT }),
   z.strictObject({ type: z.literal('ended'), id: NUMBER, end: END }),
-  z.strictObject({ type: z.literal('ask'), id: NUMBER, ask: NUMBER, question: QUESTION }),
+  z.strictObject({ type: z.literal('ask'), id: NUMBER, questionNo: NUMBER, question: QUESTION }),
   z.strictObject({
     type: z.literal('progress'),
     id: NUMBER,
@@ -143,7 +143,7 @@ export type ToChild =
   | { readonly type: 'load'; readonly entry: string; readonly mayStartPrograms: boolean }
   | { readonly type: 'invoke'; readonly id: number; readonly call: SentCall }
   | { readonly type: 'abort'; readonly id: number }
-  | { readonly type: 'answer'; readonly id: number; readonly ask: number; readonly answer: Answer }
+  | { readonly type: 'answer'; readonly id: number; readonly questionNo: number; readonly answer: Answer }
 
 export type ToServer =
   | ({ readonly type: 'loaded' } & DescribedPack)
@@ -179,27 +179,28 @@ export type Answer =
 /** An error as JSON. An error from the server may have any code. */
 type SentError = Omit<z.output<typeof ERROR>, 'code'> & { readonly code: ErrorCode }
 
-const MAX_TEXT_LENGTH = 20_000
+const MAX_ERROR_TEXT_LENGTH = 20_000
 
-export function sentError(error: unknown): SentError {
-  const said = isToolError(error)
+export function serializeError(error: unknown): SentError {
+  const toolError = isToolError(error) ? error : undefined
   const message = error instanceof Error ? error.message : String(error)
-  const developerMessage = said ? error.developerMessage : error instanceof Error ? error.stack : undefined
+  const developerMessage =
+    toolError === undefined && error instanceof Error ? error.stack : toolError?.developerMessage
   return defined({
-    said,
-    code: said ? error.code : 'tool_failed',
-    message: String(message).slice(0, MAX_TEXT_LENGTH),
-    developerMessage: developerMessage?.slice(0, MAX_TEXT_LENGTH),
-    canRetry: said && error.canRetry,
-    retryAfterMs: said && Number.isFinite(error.retryAfterMs) ? error.retryAfterMs : undefined,
-    additionalPromptContent: said ? error.additionalPromptContent?.slice(0, MAX_TEXT_LENGTH) : undefined,
-    errorNumber: said ? error.errorNumber : undefined,
+    isToolError: toolError !== undefined,
+    code: toolError?.code ?? 'tool_failed',
+    message: String(message).slice(0, MAX_ERROR_TEXT_LENGTH),
+    developerMessage: developerMessage?.slice(0, MAX_ERROR_TEXT_LENGTH),
+    canRetry: toolError?.canRetry ?? false,
+    retryAfterMs: Number.isFinite(toolError?.retryAfterMs) ? toolError?.retryAfterMs : undefined,
+    additionalPromptContent: toolError?.additionalPromptContent?.slice(0, MAX_ERROR_TEXT_LENGTH),
+    errorNumber: toolError?.errorNumber,
   })
 }
 
-export function receivedError(sent: SentError): ToolError | Error {
-  const { said, code, message, developerMessage, retryAfterMs, additionalPromptContent, errorNumber } = sent
-  if (!said) return Object.assign(new Error(message), defined({ stack: developerMessage }))
+export function deserializeError(sent: SentError): ToolError | Error {
+  const { code, message, developerMessage, retryAfterMs, additionalPromptContent, errorNumber } = sent
+  if (!sent.isToolError) return Object.assign(new Error(message), defined({ stack: developerMessage }))
   return fault(code, message, {
     canRetry: sent.canRetry,
     ...defined({ developerMessage, retryAfterMs, additionalPromptContent, errorNumber }),

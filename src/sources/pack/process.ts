@@ -13,13 +13,13 @@ import { type ChannelEvents, PackChannel } from './channel.ts'
 import type { DescribedPack, DescribedTool, LocatedPack } from './load.ts'
 import {
   type Answer,
+  deserializeError,
   MAX_MESSAGE_BYTES,
   parseMessage,
   type Question,
-  receivedError,
   type SentCall,
   type SentResponse,
-  sentError,
+  serializeError,
   type ToChild,
   type ToServer,
 } from './messages.ts'
@@ -136,7 +136,7 @@ export class PackProcess {
     try {
       this.#send({ type: 'invoke', id, call: sentCall(invocation, tool) })
       const answer = await end.promise
-      if (!answer.ok) throw receivedError(answer.error)
+      if (!answer.ok) throw deserializeError(answer.error)
       return answer.value === undefined ? undefined : checked(answer.value)
     } finally {
       signal.removeEventListener('abort', stop)
@@ -180,11 +180,11 @@ export class PackProcess {
     else if (call.openRequests >= MAX_OPEN_REQUESTS)
       this.kill(`it sent more than ${MAX_OPEN_REQUESTS} requests at once`)
     else {
-      const { id, ask, question } = message
+      const { id, questionNo, question } = message
       call.openRequests += 1
       answerQuestion(question, context).then((answer) => {
         call.openRequests -= 1
-        this.#send({ type: 'answer', id, ask, answer })
+        this.#send({ type: 'answer', id, questionNo, answer })
       })
     }
   }
@@ -374,7 +374,7 @@ async function answerQuestion(question: Question, context: StatefulContext<unkno
     const request = { ...init, ...(body === undefined ? {} : { body: Buffer.from(body, 'base64') }) }
     return { ok: true, value: await toSent(await context.fetch(question.url, request)) }
   } catch (error) {
-    return { ok: false, error: sentError(error) }
+    return { ok: false, error: serializeError(error) }
   }
 }
 
