@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import type { MaybePromise } from '#kernel/base/waiting'
-import type { PlainAnswer, PlainRequest, SendRequest } from '#sources/kit/source'
+import type { PlainRequest, PlainResponse, SendRequest } from '#sources/kit/source'
 import type { EgressAgent } from './agent.ts'
 import {
   headersForOtherOrigin,
@@ -123,10 +123,10 @@ function dispatchPlain(
 
 /** The body within the size limit. `limitBody` decodes it, because a server may use an encoding that was not requested. */
 function plainBody(
-  headers: PlainAnswer['headers'],
+  headers: PlainResponse['headers'],
   exchange: PlainExchange,
   { rules, caller }: { readonly rules: EgressRules; readonly caller: AbortSignal },
-): PlainAnswer['body'] {
+): PlainResponse['body'] {
   const contentEncoding = String(headers['content-encoding'] ?? '')
   if (contentEncoding === '') return exchange
   return limitBody(Readable.from(exchange, { objectMode: false }), {

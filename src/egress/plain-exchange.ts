@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici'
-import type { PlainAnswer } from '#sources/kit/source'
+import type { PlainResponse } from '#sources/kit/source'
 import { tooLarge } from './bodies.ts'
 import { type EgressRules, toFailure } from './policy.ts'
 
@@ -14,7 +14,7 @@ import { type EgressRules, toFailure } from './policy.ts'
 const MAX_UNREAD_BYTES = 65_536
 
 type Controller = Dispatcher.DispatchController
-type Headers = PlainAnswer['headers']
+type Headers = PlainResponse['headers']
 type Piece = IteratorResult<Uint8Array, undefined>
 
 /** The status and headers of an answer; its body is the exchange itself. */

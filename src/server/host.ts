@@ -125,7 +125,7 @@ async function openBase(live: Live<Settings>, options: StartOptions, parts: Part
         onLimitRefused: metrics.limitRefused,
         onAmbiguous: metrics.callsBecameAmbiguous,
         catalogChanges: options.catalogChanges,
-        requests: telemetry.operations,
+        telemetry: telemetry.operations,
         ...explanations(settings, options),
       },
     ),

@@ -19,7 +19,7 @@ import { OAuthBroker } from '#oauth/broker'
 import { storedClients } from '#oauth/registration'
 import { createDenialLog, type NoteDenial } from '#server/telemetry/denials'
 import { RejectionLog } from '#server/telemetry/rejections'
-import type { RequestLog } from '#sources/kit/source'
+import type { RequestTelemetry } from '#sources/kit/source'
 import type { LimitName } from '#stages/limits/settings'
 import { openGateway, type RunningGateway, type RunningGatewayOptions } from '#stages/open-gateway'
 import type { Hop } from '#stages/sessions/forward'
@@ -62,7 +62,7 @@ interface ServicesOptions {
   /** Secrets that the person at this machine lends to their own calls, by id. */
   readonly lentSecrets?: LentSecrets
   /** Records the requests of sources to their upstreams; absent if no telemetry is exported. */
-  readonly requests?: RequestLog | undefined
+  readonly telemetry?: RequestTelemetry | undefined
   /** The connection to replicas that hold sessions. */
   readonly hop?: Hop
 }
@@ -112,7 +112,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     const sources = parts.add(
       openSources(settings, {
         ...{ registry, catalogChanges, store, clock, log, ownListeners, broker },
-        requests: options.requests,
+        telemetry: options.telemetry,
       }),
     )
     const canSignIn = broker.signIn !== undefined

@@ -18,7 +18,7 @@ import type { OAuthBroker } from '#oauth/broker'
 import type { SourceOverride } from '#sources/kit/overrides'
 import { Pins } from '#sources/kit/pins'
 import { projectTools } from '#sources/kit/project'
-import type { ListingNeed, RequestLog, Source, SourceServices, UpstreamList } from '#sources/kit/source'
+import type { ListingNeed, RequestTelemetry, Source, SourceServices, UpstreamList } from '#sources/kit/source'
 import { failedSource, Sources, type WantedSource } from '#sources/kit/sources'
 import { openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
 import { type CredentialNeeds, findToken, TokenRefresher } from '#stages/credentials/credentials'
@@ -40,7 +40,7 @@ interface OpenSourcesOptions {
   readonly clock: Clock
   readonly log: Logger
   ownListeners(): readonly Listener[]
-  readonly requests?: RequestLog | undefined
+  readonly telemetry?: RequestTelemetry | undefined
   /** Provides the tokens with which sources call their upstreams. */
   readonly broker: OAuthBroker
 }
@@ -164,7 +164,7 @@ export function openSources(initial: Settings, options: OpenSourcesOptions): Ope
       folder: settings.folder,
       digest: (text) => store.digest(text),
       ...tokens,
-      ...defined({ environment: settings.variables?.(), requests: options.requests }),
+      ...defined({ environment: settings.variables?.(), telemetry: options.telemetry }),
     })
     const redacted = redactSource(opened, source)
     const closing = overrideSource(redacted, {

@@ -60,7 +60,7 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
         clock,
         log,
         ownListeners,
-        requests: telemetry.operations,
+        telemetry: telemetry.operations,
         // Consent pages are those of `collet serve` on the same store, whose address the providers know.
         publicUrl: () => plannedUrl(settings.server),
         approvalsUrl: () => pages.url(),

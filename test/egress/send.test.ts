@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createGuardedFetch } from '#egress/guarded-fetch'
 import type { EgressPolicy } from '#egress/policy'
-import type { PlainAnswer } from '#sources/kit/source'
+import type { PlainResponse } from '#sources/kit/source'
 import { failureOf } from './failure-of.ts'
 import { startSite } from './local-site.ts'
 
@@ -25,7 +25,7 @@ async function start(answer: Parameters<typeof startSite>[0], policy: EgressPoli
   }
 }
 
-async function textOf({ body }: PlainAnswer): Promise<string> {
+async function textOf({ body }: PlainResponse): Promise<string> {
   const chunks: Uint8Array[] = []
   for await (const chunk of body) chunks.push(chunk)
   return Buffer.concat(chunks).toString('utf8')

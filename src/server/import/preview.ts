@@ -6,10 +6,10 @@ import { countOffered } from '#sources/kit/offer-counts'
 import { ineffectiveOverrides } from '#sources/kit/overrides'
 import {
   type Discovery,
+  type MissingPrerequisite,
+  MissingPrerequisiteError,
   type OfferedTool,
   type SourceServices,
-  type UpstreamLack,
-  UpstreamLacks,
 } from '#sources/kit/source'
 import { suspicionsOf } from '#sources/kit/suspicions'
 import { openSource, SOURCE_OPTIONS } from '#sources/source-types'
@@ -44,7 +44,7 @@ interface FailedPreview {
   readonly why: string
   /** Whether the source was not opened because its options are invalid. */
   readonly isUsageError: boolean
-  readonly lacks: UpstreamLack | undefined
+  readonly lacks: MissingPrerequisite | undefined
 }
 
 interface PreviewOptions {
@@ -89,10 +89,10 @@ function previewOptions(options: JsonObject): JsonObject {
 
 const MAX_CAUSE_DEPTH = 8
 
-function lackOf(error: unknown): UpstreamLack | undefined {
+function lackOf(error: unknown): MissingPrerequisite | undefined {
   let cause = error
   for (let depth = 0; depth < MAX_CAUSE_DEPTH && cause instanceof Error; depth += 1) {
-    if (cause instanceof UpstreamLacks) return cause.lack
+    if (cause instanceof MissingPrerequisiteError) return cause.missing
     cause = cause.cause
   }
   return undefined
@@ -117,7 +117,7 @@ function stderrLogger(onLine: (line: string) => void): Logger {
   }
 }
 
-const ADVICE: Readonly<Record<Exclude<UpstreamLack, 'program'>, string>> = {
+const ADVICE: Readonly<Record<Exclude<MissingPrerequisite, 'program'>, string>> = {
   time: 'Allow more time with --timeout SECONDS.',
   credential: 'Write a token that may list tools into its headers.',
 }

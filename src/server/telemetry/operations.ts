@@ -9,7 +9,7 @@ import { opaquePrincipal } from '#kernel/base/principal'
 import type { OperationAttributes, OperationLog } from '#protocols/protocol'
 import { formatTraceparent, openTrace } from '#protocols/trace-context'
 import { requestScope } from '#server/http/exchange'
-import type { RequestLog } from '#sources/kit/source'
+import type { RequestTelemetry } from '#sources/kit/source'
 import type { Store } from '#store/collet-store'
 import { Distribution } from './metrics.ts'
 import type { Metric } from './prometheus.ts'
@@ -23,7 +23,7 @@ interface OperationOptions {
   store(): Pick<Store, 'digest'> | undefined
 }
 
-export interface Operations extends OperationLog, RequestLog {
+export interface Operations extends OperationLog, RequestTelemetry {
   /** The durations since the start. */
   durations(): readonly Metric[]
 }

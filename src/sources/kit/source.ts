@@ -30,14 +30,14 @@ export interface PlainRequest {
 }
 
 /** The response to a `PlainRequest`. The body must be read to its end, or its iteration must be ended early. */
-export interface PlainAnswer {
+export interface PlainResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly body: AsyncIterable<Uint8Array>
 }
 
 /** Sends one request, once, and follows no redirect. */
-export type SendRequest = (request: PlainRequest) => Promise<PlainAnswer>
+export type SendRequest = (request: PlainRequest) => Promise<PlainResponse>
 
 /** The services that a source gets when it is opened. */
 export interface SourceServices {
@@ -53,8 +53,8 @@ export interface SourceServices {
   readonly clock: Clock
   readonly log: Logger
   /** Absent if no telemetry is exported. */
-  readonly requests?: RequestLog | undefined
-  /** The folder of the configuration, to which relative paths in the options refer. */
+  readonly telemetry?: RequestTelemetry | undefined
+  /** The folder of the configuration; relative paths in the options are resolved against it. */
   readonly folder: string
   /** The store's keyed one-way digest, for values that pins compare but must not contain; absent if nothing is pinned. */
   digest?(text: string): string
@@ -70,7 +70,7 @@ export interface SourceServices {
 }
 
 /** Records requests to upstreams as spans and durations. */
-export interface RequestLog {
+export interface RequestTelemetry {
   start(request: UpstreamRequest): StartedRequest
 }
 
@@ -126,7 +126,7 @@ export interface OfferedTool {
    * definition was accepted: an upstream cannot show a tool to other people by changing its category.
    */
   readonly tags?: readonly string[]
-  /** JSON Schema 2020-12 for an object, including its references. This schema is enforced. */
+  /** JSON Schema 2020-12 for an object, with its `$ref`s and definitions in place. This schema is enforced. */
   readonly inputSchema: JsonObject
   /** `null` = no output, `{}` = any value. */
   readonly outputSchema: JsonObject | null
@@ -162,7 +162,7 @@ export interface Discovery {
   /** The name that the upstream gives itself, to suggest the key of a new source; not part of pins. */
   readonly name?: string
   readonly tools: readonly OfferedTool[]
-  /** Explains which tools were left out, and other problems that the operator should know. */
+  /** Explains which tools were left out, and other problems that the operator should know about. */
   readonly warnings: readonly string[]
   /** Native names that the operator's filters exclude, so that overrides for them do not count as misspelled. */
   readonly leftOut?: readonly string[]
@@ -212,8 +212,8 @@ export interface Source {
    */
   invoke(invocation: Invocation): Promise<JsonValue | ShownValue | undefined>
   /**
-   * Reports changes of a resource that the principal has subscribed to, or is about to subscribe to with a call, until the returned
-   * function is called. The end of the last watch ends the subscription at the upstream.
+   * Reports changes to a resource until the returned function is called. The principal has subscribed to the resource, or its call is
+   * about to. The end of the last watch ends the subscription at the upstream.
    */
   watchResource?(uri: string, principal: Principal, onUpdated: (uri: string) => void): () => void
   /** The session of a tool that keeps state upstream between calls (openwop §7.3). */
@@ -239,15 +239,15 @@ export interface Source {
 }
 
 /** What the operator must supply before the tools can be read: more time, the program, or a credential. */
-export type UpstreamLack = 'time' | 'program' | 'credential'
+export type MissingPrerequisite = 'time' | 'program' | 'credential'
 
 /** The cause of a failed discovery if the operator can fix it. */
-export class UpstreamLacks extends Error {
-  override readonly name = 'UpstreamLacks'
-  readonly lack: UpstreamLack
+export class MissingPrerequisiteError extends Error {
+  override readonly name = 'MissingPrerequisiteError'
+  readonly missing: MissingPrerequisite
 
-  constructor(lack: UpstreamLack, message: string, options: ErrorOptions) {
+  constructor(missing: MissingPrerequisite, message: string, options: ErrorOptions) {
     super(message, options)
-    this.lack = lack
+    this.missing = missing
   }
 }

@@ -4,7 +4,12 @@ import { EventLoopYielder } from '#kernel/base/long-work'
 import { hasSkills } from '#protocols/mcp/codec-skill'
 import { META } from '#protocols/mcp/wire'
 import { isWanted } from '#sources/common/options'
-import { type Discovery, type OfferedTool, type SourceServices, UpstreamLacks } from '#sources/kit/source'
+import {
+  type Discovery,
+  MissingPrerequisiteError,
+  type OfferedTool,
+  type SourceServices,
+} from '#sources/kit/source'
 import { isWireArray, isWireObject, type McpConnection, textOf } from './connection.ts'
 import { type EntryLists, readEntries } from './entries.ts'
 import { errorText, isCredentialRefusal, isStale, StaleConnection } from './errors.ts'
@@ -122,7 +127,7 @@ function explainDiscovery(error: unknown, { key, options }: DiscoverSetting, lat
   if (isCredentialRefusal(error))
     return fault('upstream_failed', `The MCP server "${key}" requires a credential to list its tools.`, {
       developerMessage: `HTTP ${error.details.status}: add a credential that may list tools to sources.${key}.headers.`,
-      cause: new UpstreamLacks('credential', error.message, { cause: error }),
+      cause: new MissingPrerequisiteError('credential', error.message, { cause: error }),
     })
   const why = late.aborted ? `no answer within ${options.discoverTimeoutMs} ms` : errorText(error)
   return fault('upstream_failed', `The tools of the MCP server "${key}" cannot be listed.`, {

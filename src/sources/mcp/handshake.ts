@@ -4,7 +4,7 @@ import type { ToolContext } from '#kernel/tool/tool'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { isNewVersionHeader } from '#protocols/mcp/codec-message'
 import { MCP_CODES, META, NEW_REVISION, NEWEST_LEGACY_REVISION } from '#protocols/mcp/wire'
-import { type SourceServices, UpstreamLacks, type UpstreamList } from '#sources/kit/source'
+import { MissingPrerequisiteError, type SourceServices, type UpstreamList } from '#sources/kit/source'
 import {
   CLIENT,
   type Handlers,
@@ -102,14 +102,16 @@ function explained(
   const isLate = isTimeout(error) || isTimeout(signal.reason)
   const late = `no answer within ${options.connectTimeoutMs / 1000} s (connectTimeoutMs)`
   if (!(transport instanceof StdioTransport))
-    return isLate ? new UpstreamLacks('time', late, { cause: error }) : error
+    return isLate ? new MissingPrerequisiteError('time', late, { cause: error }) : error
   const { ownEnding, stderrTail } = transport
   if (!isLate && ownEnding === undefined) return error
   const silent = ownEnding === undefined ? '; it wrote nothing to stderr' : ''
   const text = `${ownEnding ?? late}${stderrTail === '' ? silent : `; its last output: ${stderrTail}`}`
-  if (ownEnding === undefined) return new UpstreamLacks('time', text, { cause: error })
+  if (ownEnding === undefined) return new MissingPrerequisiteError('time', text, { cause: error })
   const isAbsent = error instanceof Error && 'code' in error && error.code === 'ENOENT'
-  return isAbsent ? new UpstreamLacks('program', text, { cause: error }) : new Error(text, { cause: error })
+  return isAbsent
+    ? new MissingPrerequisiteError('program', text, { cause: error })
+    : new Error(text, { cause: error })
 }
 
 function isTimeout(error: unknown): boolean {

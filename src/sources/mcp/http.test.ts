@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import { SILENT_LOGGER } from '#kernel/base/logger'
 import { Secret } from '#kernel/base/secret'
-import type { PlainAnswer, SendRequest } from '#sources/kit/source'
+import type { PlainResponse, SendRequest } from '#sources/kit/source'
 import { McpConnection } from './connection.ts'
 import { HttpTransport } from './http.ts'
 import { CALL_BOUNDS } from './transport.ts'
@@ -11,7 +11,7 @@ const RESULT = { content: [{ type: 'text', text: '5' }] }
 const COMPLETE = { resultType: 'complete', ...RESULT }
 
 /** An answer whose body arrives in chunks of a few bytes. */
-function answer(status: number, type: string, text: string, headers: PlainAnswer['headers'] = {}) {
+function answer(status: number, type: string, text: string, headers: PlainResponse['headers'] = {}) {
   const bytes = Buffer.from(text)
   async function* body() {
     for (let from = 0; from < bytes.length; from += 7) yield bytes.subarray(from, from + 7)
@@ -26,7 +26,7 @@ const event = (value: unknown, id = '') =>
 const done = (result: unknown) => ({ jsonrpc: '2.0', id: ID, result })
 
 /** Makes a call that gets these answers, in this order. */
-async function call(answers: readonly PlainAnswer[], revision?: string) {
+async function call(answers: readonly PlainResponse[], revision?: string) {
   const left = [...answers]
   const send = vi.fn<SendRequest>(async () => left.shift() ?? json({}, 500))
   const transport = new HttpTransport({

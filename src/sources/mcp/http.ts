@@ -7,7 +7,7 @@ import { type JsonObject, JsonScan, parseJson, tooMuchJson } from '#kernel/base/
 import type { Secret } from '#kernel/base/secret'
 import { encodeHeaderValue } from '#protocols/mcp/codec-message'
 import { HEADERS, JSON_TYPE, META, NAMED_BY, STREAM_TYPE } from '#protocols/mcp/wire'
-import type { PlainAnswer, SendRequest } from '#sources/kit/source'
+import type { PlainResponse, SendRequest } from '#sources/kit/source'
 import { isWireObject } from './connection.ts'
 import { HttpRefusal, NotConnected } from './errors.ts'
 import {
@@ -132,7 +132,7 @@ export class HttpTransport implements Transport {
     headers: HeaderFields,
     delivery: Pick<Delivery, 'signal' | 'credentials'>,
     body?: string,
-  ): Promise<PlainAnswer> {
+  ): Promise<PlainResponse> {
     let url = this.#url
     for (let hops = 0; ; hops += 1) {
       const answer = await this.#sendProven({ url, method, headers }, delivery, body)
@@ -154,7 +154,7 @@ export class HttpTransport implements Transport {
     },
     { signal, credentials = this.#credentials }: Pick<Delivery, 'signal' | 'credentials'>,
     body: string | undefined,
-  ): Promise<PlainAnswer> {
+  ): Promise<PlainResponse> {
     const { prover } = credentials
     const rest = { signal, ...(body === undefined ? {} : { body }) }
     if (prover === undefined) return await this.#sendRequest({ ...request, ...rest })
@@ -196,7 +196,7 @@ export class HttpTransport implements Transport {
     return fields
   }
 
-  async #readJson(answer: PlainAnswer, delivery: Delivery): Promise<void> {
+  async #readJson(answer: PlainResponse, delivery: Delivery): Promise<void> {
     const check = messageCheck(delivery.bounds)
     const chunks: Uint8Array[] = []
     for await (const chunk of answer.body) {
@@ -209,10 +209,10 @@ export class HttpTransport implements Transport {
   }
 
   /** Reads a stream until the answer has arrived, and resumes a stream that broke off (MCP-27). */
-  async #follow(first: PlainAnswer, delivery: Delivery, isStandalone: boolean): Promise<void> {
+  async #follow(first: PlainResponse, delivery: Delivery, isStandalone: boolean): Promise<void> {
     const place: StreamPlace = { lastId: undefined, retryMs: undefined }
     let failures = 0
-    for (let answer: PlainAnswer | undefined = first; ; ) {
+    for (let answer: PlainResponse | undefined = first; ; ) {
       if (answer !== undefined) {
         failures = 0
         if (await this.#readStream(answer, delivery, place)) return
@@ -229,7 +229,7 @@ export class HttpTransport implements Transport {
   }
 
   /** Opens a stream of events; `undefined` if this attempt failed, `never` if the server has no such stream. */
-  async #open(delivery: Delivery, lastId: string | undefined): Promise<PlainAnswer | 'never' | undefined> {
+  async #open(delivery: Delivery, lastId: string | undefined): Promise<PlainResponse | 'never' | undefined> {
     const headers = { ...this.#headers(delivery), accept: STREAM_TYPE }
     try {
       const resumption = lastId === undefined ? {} : { 'last-event-id': lastId }
@@ -244,7 +244,7 @@ export class HttpTransport implements Transport {
   }
 
   /** Returns true once the stream has delivered the answer. */
-  async #readStream({ body }: PlainAnswer, delivery: Delivery, place: StreamPlace): Promise<boolean> {
+  async #readStream({ body }: PlainResponse, delivery: Delivery, place: StreamPlace): Promise<boolean> {
     const { maxBytes, json } = delivery.bounds
     const parser = new EventParser(maxBytes)
     const decoder = new TextDecoder()
@@ -275,7 +275,7 @@ export class HttpTransport implements Transport {
   }
 
   /** Delivers the JSON-RPC error with which a server of 2026-07-28 explains a refusal; otherwise throws the refusal. */
-  async #refuse(message: JsonObject, delivery: Delivery, answer: PlainAnswer): Promise<void> {
+  async #refuse(message: JsonObject, delivery: Delivery, answer: PlainResponse): Promise<void> {
     const { status } = answer
     const text = await startOf(answer)
     if (status === 400 && describedRevision(message.params) !== undefined) {
@@ -333,7 +333,7 @@ function tooMuch(problem: string): Error {
 }
 
 /** The beginning of a body. Reading it frees the connection for the next request. */
-async function startOf({ body }: PlainAnswer): Promise<string> {
+async function startOf({ body }: PlainResponse): Promise<string> {
   try {
     return (await readStart(body, MAX_REFUSAL_BYTES)).bytes.toString('utf8')
   } catch {
@@ -341,12 +341,12 @@ async function startOf({ body }: PlainAnswer): Promise<string> {
   }
 }
 
-function headerOf({ headers }: PlainAnswer, name: string): string | undefined {
+function headerOf({ headers }: PlainResponse, name: string): string | undefined {
   const value = headers[name]
   return typeof value === 'string' ? value : value?.[0]
 }
 
-function mediaType(answer: PlainAnswer): string {
+function mediaType(answer: PlainResponse): string {
   const [type = ''] = (headerOf(answer, 'content-type') ?? '').split(';')
   return type.trim().toLowerCase()
 }
@@ -356,7 +356,7 @@ function readRetryAfter(value: string | undefined): number | undefined {
   return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds * 1000, MAX_RETRY_AFTER_MS) : undefined
 }
 
-function redirectTarget(url: URL, answer: PlainAnswer): URL | undefined {
+function redirectTarget(url: URL, answer: PlainResponse): URL | undefined {
   if (!REDIRECTS.has(answer.status)) return undefined
   return URL.parse(headerOf(answer, 'location') ?? '', url.href) ?? undefined
 }
@@ -369,7 +369,7 @@ function isWithinOrigin(from: URL, to: URL): boolean {
   return isUpgrade && from.hostname === to.hostname && from.port === '' && to.port === ''
 }
 
-function unfollowedRedirect(url: URL, answer: PlainAnswer): string | undefined {
+function unfollowedRedirect(url: URL, answer: PlainResponse): string | undefined {
   const target = redirectTarget(url, answer)
   if (target === undefined) return undefined
   const { origin, pathname } = target

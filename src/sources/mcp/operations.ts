@@ -31,15 +31,15 @@ export type StartRequest = (request: SentRequest) => ObservedRequest
 
 /** Returns `undefined` if no telemetry is exported. */
 export function requestObserver(
-  { requests }: SourceServices,
+  { telemetry }: SourceServices,
   key: string,
   endpoint: Endpoint,
 ): StartRequest | undefined {
-  if (requests === undefined) return undefined
+  if (telemetry === undefined) return undefined
   const where = { ...placeOf(endpoint), 'collet.source': key }
   return ({ id, method, params, revision, sessionId, parent }) => {
     const target = targetOf(method, params)
-    const started = requests.start({
+    const started = telemetry.start({
       ...{ name: method, target: target?.name, parent },
       attributes: {
         'mcp.method.name': method,
