@@ -2,9 +2,10 @@ import { childPointer, isJsonObject, type JsonObject, type JsonValue, setMember 
 
 /*
  * Shortens a JSON value to a number of bytes: long texts keep their beginning, long arrays their first items, large objects as many
- * members as fit. The replies of MCP and the reading of results use it.
- * Invariants: the JSON of the result has at most the given number of bytes; every value keeps its type; every shortened part is
- * listed with the amount that was left out, and a shortened text ends with a note.
+ * members as fit. MCP replies and the result reader use it.
+ * Invariants: the JSON of the result has at most the given number of bytes, except for a number or boolean, which cannot be shortened;
+ * every value keeps its type; every shortened part is listed with the amount that was left out, and a shortened text that is not empty
+ * ends with a note.
  */
 
 /** A shortened part of a value. */
@@ -25,8 +26,9 @@ export interface Shaped {
   readonly leftOut: readonly LeftOut[]
 }
 
+/** Sizes are estimates, so a result that is still too long is made again with a smaller budget. */
 const MAX_ROUNDS = 8
-const NEXT_ROUND = 0.75
+const BUDGET_FACTOR = 0.75
 
 export function shapeValue(value: JsonValue, maxBytes: number): Shaped {
   const sizes = new Sizes()
@@ -36,7 +38,7 @@ export function shapeValue(value: JsonValue, maxBytes: number): Shaped {
     const shaped = shaper.shape(value, budget, { path: '', depth: 0 })
     const json = JSON.stringify(shaped)
     if (byteLength(json) <= maxBytes) return { value: shaped, json, leftOut: shaper.leftOut }
-    budget = Math.floor(budget * NEXT_ROUND)
+    budget = Math.floor(budget * BUDGET_FACTOR)
   }
   return emptied(value)
 }
@@ -51,7 +53,7 @@ export function beginningOf(text: string, maxBytes: number): string {
   let end = Math.min(text.length, Math.max(0, maxBytes))
   while (end > 0 && byteLength(text.slice(0, end)) > maxBytes) {
     const over = byteLength(text.slice(0, end)) - maxBytes
-    // A character has at most three bytes for each unit of its length.
+    // Each UTF-16 code unit takes at most three bytes in UTF-8.
     end -= Math.max(1, Math.floor(over / 3))
   }
   return text.slice(0, wholeEnd(text, end))
@@ -125,7 +127,7 @@ class Shaper {
   #text(text: string, budget: number, { path }: Position): string {
     const room = Math.max(0, budget - noteOf(text.length, text.length).length - 6)
     const start = beginningOf(text, isEncoded(text) ? Math.min(room, ENCODED_BYTES) : room)
-    // Escapes may take more bytes than the characters.
+    // Escape sequences take more bytes than the characters they stand for.
     const excess = byteLength(JSON.stringify(start)) - byteLength(start) - 2
     const kept = excess <= 4 ? start : beginningOf(start, Math.floor(room * (room / (room + excess))))
     this.leftOut.push({ path, unit: 'characters', kept: kept.length, of: text.length })
@@ -134,28 +136,29 @@ class Shaper {
 
   #array(items: readonly JsonValue[], budget: number, { path, depth }: Position): JsonValue {
     const kept: JsonValue[] = []
-    const note = this.leftOut.length
-    let left = budget - 2
+    const firstInner = this.leftOut.length
+    let remaining = budget - 2
     for (const item of items) {
       const size = this.#sizes.of(item, depth + 1) + 1
-      if (size > left) break
+      if (size > remaining) break
       kept.push(item)
-      left -= size
+      remaining -= size
     }
     const wanted = kept.length === 0 ? Math.min(MAX_SHORTENED_ITEMS, items.length) : kept.length + 1
-    const share = Math.floor(left / (kept.length === 0 ? wanted : 1)) - 1
+    const share = Math.floor(remaining / (kept.length === 0 ? wanted : 1)) - 1
     const isDeep = depth >= MAX_DEPTH
     while (kept.length < wanted && kept.length < items.length && !isDeep) {
       // If the space is not enough for several items, one item gets all of it.
-      const room = share >= MIN_BYTES ? share : left - 1
+      const room = share >= MIN_BYTES ? share : remaining - 1
       if (room < MIN_BYTES) break
       const at = { path: childPointer(path, kept.length), depth: depth + 1 }
       const shaped = this.shape(items[kept.length] ?? null, room, at)
-      left -= this.#sizes.of(shaped, depth + 1) + 1
+      remaining -= this.#sizes.of(shaped, depth + 1) + 1
       kept.push(shaped)
     }
+    // Outer parts are listed before inner ones.
     if (kept.length < items.length)
-      this.leftOut.splice(note, 0, { path, unit: 'items', kept: kept.length, of: items.length })
+      this.leftOut.splice(firstInner, 0, { path, unit: 'items', kept: kept.length, of: items.length })
     return kept
   }
 
@@ -163,7 +166,8 @@ class Shaper {
   #object(object: JsonObject, budget: number, { path, depth }: Position): JsonValue {
     const entries = Object.entries(object)
     const fitting = depth >= MAX_DEPTH ? [] : fittingMembers(entries, budget - 2)
-    const note = this.leftOut.length
+    const firstInner = this.leftOut.length
+    // Outer parts are listed before inner ones.
     if (fitting.length < entries.length) {
       const names = entries.slice(fitting.length, fitting.length + MAX_NAMES).map(([name]) => shortName(name))
       this.leftOut.push({ path, unit: 'members', kept: fitting.length, of: entries.length, names })
@@ -176,8 +180,7 @@ class Shaper {
     const kept: Record<string, JsonValue> = {}
     for (const [name, value] of fitting)
       setMember(kept, name, this.shape(value, share, { path: childPointer(path, name), depth: depth + 1 }))
-    // Outer parts are listed before inner ones.
-    return this.leftOut.length === note ? object : kept
+    return this.leftOut.length === firstInner ? object : kept
   }
 }
 
@@ -186,22 +189,22 @@ function fittingMembers<Value>(
   entries: readonly (readonly [string, Value])[],
   budget: number,
 ): readonly (readonly [string, Value])[] {
-  let left = budget
+  let remaining = budget
   const end = entries.findIndex(([name, value]) => {
-    left -= nameSize(name) + (typeof value === 'object' || typeof value === 'string' ? MIN_BYTES : 6)
-    return left < 0
+    remaining -= nameSize(name) + (typeof value === 'object' || typeof value === 'string' ? MIN_BYTES : 6)
+    return remaining < 0
   })
   return end === -1 ? entries : entries.slice(0, end)
 }
 
 /** The size up to which members stay whole, so that all of them together fit. */
 export function shareOf(sizes: readonly number[], room: number): number {
-  let left = room
+  let remaining = room
   const ascending = sizes.toSorted((one, other) => one - other)
   for (const [index, size] of ascending.entries()) {
-    const share = Math.floor(left / (ascending.length - index))
+    const share = Math.floor(remaining / (ascending.length - index))
     if (size > share) return Math.max(0, share)
-    left -= size
+    remaining -= size
   }
   return room
 }

@@ -39,8 +39,8 @@ interface InlineOptions {
    * For imported tools, whose whole schema is enforced: a part that contains itself or is too large is cut to `{}`. Called for
    * each cut. Without it, such a part is a finding.
    */
-  readonly onCut?: (why: 'endless' | 'size') => void
-  /** Levels of schemas inside schemas that are kept; by default all. */
+  readonly onCut?: (why: 'depth' | 'size') => void
+  /** Maximum nesting depth of schemas; deeper ones are cut. Default: unlimited. */
   readonly maxDepth?: number
   readonly maxCharacters?: number
 }
@@ -51,11 +51,12 @@ interface Inlining {
   readonly resolve: SchemaResolver
   readonly onCut: InlineOptions['onCut']
   readonly maxDepth: number
+  readonly maxCharacters: number
   readonly where: string
   readonly report: Report
   /** Schemas that are being inlined: meeting one again is recursion. */
   readonly open: Set<JsonObject>
-  /** Recursive schemas, and `'size'`: each is one finding. */
+  /** What has been reported already, so that each recursive schema, and the size, is reported only once. */
   readonly reported: Set<JsonObject | 'size'>
   schemasLeft: number
   charactersLeft: number
@@ -72,6 +73,7 @@ export function inlineSchema(
     resolve: createSchemaResolver(schema),
     onCut,
     maxDepth,
+    maxCharacters,
     where,
     report,
     open: new Set(),
@@ -88,14 +90,14 @@ function inline(schema: JsonValue, pointer: string, inlining: Inlining): JsonVal
   if (!isJsonObject(schema)) return schema
   if (inlining.open.has(schema) || inlining.open.size >= inlining.maxDepth) {
     const problem =
-      'The schema contains itself: published definitions carry no references, so it would never end.'
+      'The schema contains itself: published definitions contain no references, so writing the schema out would never end.'
     const fix =
-      'Write out as many levels as callers need and end with any value: `{}`, in zod `z.unknown()` and not `z.json()`.'
+      'Write out as many levels as callers need and end with a schema that accepts any value: `{}` (in zod `z.unknown()`, not `z.json()`).'
     return cut(inlining, schema, pointer, problem, fix)
   }
   inlining.schemasLeft -= 1
   if (inlining.schemasLeft < 0 || inlining.charactersLeft < 0) {
-    const problem = `With its references written out it has more than ${MAX_SUBSCHEMAS} schemas or ${MAX_CHARACTERS} characters.`
+    const problem = `With its references written out, the schema has more than ${MAX_SUBSCHEMAS} schemas or ${inlining.maxCharacters} characters.`
     const fix = 'Describe less: use `{}` for parts that need no check, or split the tool.'
     return cut(inlining, 'size', '', problem, fix)
   }
@@ -125,7 +127,7 @@ function cut(
   const { onCut, reported, report, where } = inlining
   inlining.cuts += 1
   if (onCut !== undefined) {
-    onCut(subject === 'size' ? 'size' : 'endless')
+    onCut(subject === 'size' ? 'size' : 'depth')
     return ANY
   }
   if (!reported.has(subject)) report(`${where}${pointer}`, problem, fix)

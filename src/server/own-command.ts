@@ -16,7 +16,7 @@ export function ownCommand(folder: string = process.cwd(), root: string = ROOT):
   return isGlobal(root) ? 'collet' : `node ${quoted(join(root, 'bin', 'collet.js'))}`
 }
 
-/** The command for pages, which users of other machines may read, so it contains no path of this machine. */
+/** The command to show on web pages. People on other machines may see it, so it contains no absolute path. */
 export function commandOnPages(): string {
   const command = ownCommand()
   return /[/\\]/.test(command.slice(2)) ? 'collet' : command
@@ -39,7 +39,7 @@ function launcherFrom(folder: string, root: string): string {
   return written.length < launcher.length ? written : launcher
 }
 
-/** npm puts the commands of packages that are installed for all projects beside its folder of packages. */
+/** npm links the executables of global packages beside the global `node_modules` folder on Windows, otherwise in `bin` above it. */
 function isGlobal(root: string): boolean {
   const modules = dirname(root)
   if (basename(modules) !== 'node_modules') return false

@@ -41,7 +41,7 @@ export interface NewCall extends CallAddress, CallLabel {
   readonly definitionHash: string
   readonly tier: SafetyTier
   readonly replay: ReplayPolicy
-  /** Time until which a run interrupted by a crash may run again; 0 = never, `MAX_SAFE_INTEGER` = always (rule 8). */
+  /** Time until which an attempt interrupted by a crash may be repeated; 0 = never, `MAX_SAFE_INTEGER` = always (rule 8). */
   readonly rerunUntilMs: number
   readonly inputJson: string
   readonly atMs: number
@@ -53,9 +53,9 @@ export interface NewCall extends CallAddress, CallLabel {
 
 export interface CallRecord
   extends Omit<NewCall, 'scope' | 'session' | 'inputJson' | 'atMs' | 'step' | 'resumable'> {
-  /** The run id that the caller named; `undefined` if the call has an implicit run. */
+  /** The public id of the run that the caller named; `undefined` if the call is a run of its own. */
   readonly runId: string | undefined
-  /** The run that contains its events; `undefined` if they are derived from this record. */
+  /** The internal key of the run whose event list holds the events of this call; `undefined` if they are derived from this record. */
   readonly run: string | undefined
   /** The session of the last attempt. */
   readonly sessionId: string | undefined
@@ -68,7 +68,7 @@ export interface CallRecord
   readonly finishedAtMs: number | undefined
   /** Run time of the last attempt; absent while the tool runs, if it did not run, and if an operator settled the call. */
   readonly ranMs?: number | undefined
-  /** `undefined` if the call is not final or is `ambiguous`, and after retention removed the outcome. */
+  /** `undefined` if the call is not final, is `ambiguous`, or was settled as succeeded without a value, and after retention removed it. */
   readonly outcome: Outcome | undefined
   /** Retention removed the input and the outcome; the key still cannot be reused (rule 13). */
   readonly expired: boolean
@@ -83,7 +83,7 @@ export interface CallRecord
   readonly waitsFor: string | undefined
 }
 
-/** One attempt of one call by one writer, with the facts that a started run keeps in memory. */
+/** One attempt of one call by one writer, with the facts that the process keeps in memory during the attempt. */
 export interface Attempt extends CallAddress {
   readonly principal: string
   readonly tool: string
@@ -95,7 +95,7 @@ export interface Attempt extends CallAddress {
 export interface NextAttempt {
   readonly session: CallSession | undefined
   readonly atMs: number
-  /** The new content of a released call that is repeated with other input (rule 9). */
+  /** The new content of a released call that is repeated with different input (rule 9). */
   readonly corrected?: NewCall | undefined
 }
 
@@ -111,7 +111,8 @@ export type FinishResult =
   | { readonly kind: 'recorded' }
   | { readonly kind: 'found'; readonly record: CallRecord }
 
-export interface FinishedRun {
+/** The end of an attempt: `run` is the attempt that ended. */
+export interface FinishedAttempt {
   readonly run: Attempt
   readonly state: 'succeeded' | 'failed' | 'released'
   readonly outcome: Outcome
@@ -167,7 +168,7 @@ export interface RunRecord extends RunAddress {
   readonly endedAtMs: number | undefined
 }
 
-/** A call that a limit refused; it is recorded only in its run's events (C10). */
+/** A call that a limit refused; it is recorded only in its run's events (openwop C10). */
 export interface RefusedCall
   extends CallAddress,
     CallLabel,
@@ -185,8 +186,9 @@ export interface SessionAddress {
 
 export interface NewSession extends SessionAddress {
   readonly principal: string
-  /** Full id of the tool, with its version, whose state the session holds. */
+  /** Id, with version, of the tool whose state the session holds. */
   readonly tool: string
+  /** Its openwop id, without a version. */
   readonly toolId: string
   readonly scope: RunScope
   /** The run was made for this session and ends with it. */

@@ -6,7 +6,14 @@ import { sessionEnded } from '#kernel/run/session-ends'
 import { hasEffects } from '#kernel/tool/tool'
 import type { Grant } from './approval.ts'
 import type { Outcome } from './call.ts'
-import type { Attempt, CallRecord, ClaimResult, FinishedRun, FinishResult, NewCall } from './call-record.ts'
+import type {
+  Attempt,
+  CallRecord,
+  ClaimResult,
+  FinishedAttempt,
+  FinishResult,
+  NewCall,
+} from './call-record.ts'
 import { type ExecuteNeeds, execute, type RefusalNeeds, refusalOutcome } from './execute.ts'
 import {
   type Answer,
@@ -204,7 +211,7 @@ interface CompletedCall {
 async function recordOutcome(needs: RunNeeds, ran: CompletedCall): Promise<Outcome | typeof LOST> {
   const { running, newCall, attempt, isRecorded } = ran
   const outcome = finalAfter(attempt, ran.outcome)
-  const finished: FinishedRun = {
+  const finished: FinishedAttempt = {
     run: attemptOf(running, attempt),
     state: stateOf(outcome),
     outcome,
@@ -239,7 +246,7 @@ function keepUnsaved(
 }
 
 /** The result of a run whose writer was declared dead in the meantime is still recorded, as a late result (rules 10 and 18). */
-async function finish(needs: RunNeeds, finished: FinishedRun): Promise<FinishResult> {
+async function finish(needs: RunNeeds, finished: FinishedAttempt): Promise<FinishResult> {
   const result = await needs.store.finish(finished)
   if (result.kind === 'found') await recordLate(needs, finished.run, finished.outcome)
   return result
@@ -252,7 +259,7 @@ function finalAfter(attempt: number, outcome: Outcome): Outcome {
 }
 
 /** A failure is `released` if the tool states that nothing took effect and attempts are left (rule 9). */
-function stateOf(outcome: Outcome): FinishedRun['state'] {
+function stateOf(outcome: Outcome): FinishedAttempt['state'] {
   if (outcome.ok) return 'succeeded'
   return outcome.error.canRetry ? 'released' : 'failed'
 }

@@ -11,8 +11,8 @@ import * as rowMac from './row-mac.ts'
 import * as rows from './rows.ts'
 
 /**
- * The modules that every store has: everything needed to record, approve, recover and prove a durable call.
- * The kernel's modules use each other's statements, so the names of all their statements form one type.
+ * The modules that every store has: everything needed to record, approve, recover and verify a durable call.
+ * The kernel's modules run each other's queries, so `QueryName` covers the queries of all of them.
  */
 
 const QUERIES = {

@@ -41,7 +41,7 @@ export interface WorkflowCall {
 interface EndStepsNeeds extends Followers {
   readonly store: Store
   readonly clock: Clock
-  /** The calls of this process by record. */
+  /** The calls that this process is running, keyed by record id. */
   readonly running: { get(record: string): { interrupt(why: 'timeout' | 'cancel'): void } | undefined }
 }
 
@@ -63,7 +63,7 @@ interface PlannedStep {
   hasWorkflowEnded(): boolean
 }
 
-type StepEnd =
+type StepResult =
   | { readonly kind: 'value'; readonly value: JsonValue }
   /** The step failed for good; the workflow may catch the error. */
   | { readonly kind: 'failed'; readonly error: ToolError }
@@ -74,7 +74,7 @@ export async function makeStep(
   needs: StepNeeds,
   running: WorkflowCall,
   planned: PlannedStep,
-): Promise<StepEnd> {
+): Promise<StepResult> {
   const step = originOf(running, planned)
   if (step.depth > MAX_DEPTH) throw new ToolError(`Workflows are nested more than ${MAX_DEPTH} deep.`)
   const request = requestOf(running, planned)
@@ -84,9 +84,9 @@ export async function makeStep(
     if (reply.outcome.ok) return { kind: 'value', value: JSON.parse(reply.outcome.valueJson) }
     const { error } = reply.outcome
     const waitMs = error.retryAfterMs ?? FIRST_WAIT_MS * 2 ** Math.min(round, 6)
-    const mayTry = (error.canRetry || isLimit(error)) && waitedMs + waitMs <= MAX_WAIT_MS
-    if (!mayTry || planned.hasWorkflowEnded())
-      return await endOf(needs, running, { step, reply, error, tool: planned.tool.id })
+    const shouldRetry = (error.canRetry || isLimit(error)) && waitedMs + waitMs <= MAX_WAIT_MS
+    if (!shouldRetry || planned.hasWorkflowEnded())
+      return await toStepResult(needs, running, { step, reply, error, tool: planned.tool.id })
     waitedMs += waitMs
     await sleep(waitMs, undefined, { signal: planned.signal }).catch(() => undefined)
   }
@@ -96,7 +96,7 @@ function isLimit({ code, details }: CallError): boolean {
   return (code === 'rate_limited' || code === 'overloaded') && details?.scope !== undefined
 }
 
-/** Refusals that do not depend on the step itself, so that it may run later. */
+/** Errors that are not caused by the step itself, so the step can be tried again later. */
 const TEMPORARY: ReadonlySet<ErrorCode> = new Set([
   'rate_limited',
   'budget_exceeded',
@@ -106,21 +106,21 @@ const TEMPORARY: ReadonlySet<ErrorCode> = new Set([
   'internal',
 ])
 
-interface EndedStep {
+interface FailedReply {
   readonly step: StepOrigin
   readonly tool: string
   readonly reply: CallReply
   readonly error: CallError
 }
 
-async function endOf(
+async function toStepResult(
   needs: StepNeeds,
   { tool: workflow, call: { principal } }: WorkflowCall,
-  ended: EndedStep,
-): Promise<StepEnd> {
+  ended: FailedReply,
+): Promise<StepResult> {
   const { step, tool, reply, error } = ended
   const record = stepRecord(needs.store, step)
-  const suspend = (error: ToolError, waitsFor = ''): StepEnd => ({
+  const suspend = (error: ToolError, waitsFor = ''): StepResult => ({
     kind: 'suspended',
     suspension: new Suspension(error, waitsFor),
   })
@@ -128,14 +128,14 @@ async function endOf(
   if (error.code === 'approval_required') return suspend(toolErrorOf(error), record)
   if (error.code === 'requirement_missing') return suspend(toolErrorOf(error))
   if (error.code === 'ambiguous') {
-    // An inner workflow already reports its own step.
+    // If the reply is not replayed, the step is itself a workflow, and its error already names the ambiguous inner step.
     return suspend(
       reply.replayed ? ambiguousStep(workflow.name, { tool, record }) : toolErrorOf(error),
       record,
     )
   }
   const address = { tenant: principal.tenant, record }
-  const isUncommitted = error.code === 'outcome_unknown' && !(await hasEnded(needs, address))
+  const isUncommitted = error.code === 'outcome_unknown' && !(await isSettledWithoutValue(needs, address))
   // `canRetry` means that the tool states that nothing took effect, and that attempts are left (rule 9).
   if (isUncommitted || error.canRetry || TEMPORARY.has(error.code)) {
     const { retryAfterMs } = error
@@ -146,10 +146,10 @@ async function endOf(
 }
 
 /**
- * Whether `outcome_unknown` is the step's final outcome, because an operator settled it without knowing its value (rule 12). It
- * is not final while the real outcome still waits for the store (rule 11).
+ * True if `outcome_unknown` is the step's final outcome: an operator settled the step without knowing its value (rule 12). It is
+ * not final while the real outcome still waits for the store (rule 11).
  */
-async function hasEnded({ store }: StepNeeds, address: CallAddress): Promise<boolean> {
+async function isSettledWithoutValue({ store }: StepNeeds, address: CallAddress): Promise<boolean> {
   try {
     const found = await store.find(address)
     // If there is a value, it has just been stored, and the next run of the workflow gets it.
@@ -161,14 +161,15 @@ async function hasEnded({ store }: StepNeeds, address: CallAddress): Promise<boo
 }
 
 /** The error that the workflow's function catches. */
-function failureOf({ step, tool, error }: EndedStep): ToolError {
+function failureOf({ step, tool, error }: FailedReply): ToolError {
   const { developerMessage: detail, ...rest } = error
   const where = `Step '${step.name}' (${tool}) of ${step.workflow} ended with ${error.code}.`
   return toolErrorOf({ ...rest, developerMessage: detail === undefined ? where : `${where} ${detail}` })
 }
 
+/** The error without the facts that hold only for the step's own call: its retry, its effect and its shown content. */
 function toolErrorOf(error: CallError): ToolError {
-  const { code, message, canRetry: _never, effect: _itsOwn, shown: _too, details = {}, ...rest } = error
+  const { code, message, canRetry: _canRetry, effect: _effect, shown: _shown, details = {}, ...rest } = error
   return fault(code, message, { ...rest, ...details })
 }
 
@@ -212,7 +213,10 @@ function requestOf({ call: { request } }: WorkflowCall, { tool, input }: Planned
 
 type FoundStep = WorkflowStep & ToolId
 
-/** Only tools in `uses` can be called, exactly as they were when the workflow began (rule 31). */
+/**
+ * Finds the tool that a workflow asked for among its `uses`, as they were when the workflow began (rule 31). Throws if it is not
+ * listed.
+ */
 export function findStep({ id, workflow }: Tool, used: unknown): FoundStep {
   const known = [...(workflow?.steps?.values() ?? [])].flatMap((step) => {
     const parts = parseToolId(step.id)

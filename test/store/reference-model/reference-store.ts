@@ -6,7 +6,7 @@ import type {
   CallAddress,
   CallRecord,
   ClaimResult,
-  FinishedRun,
+  FinishedAttempt,
   FinishResult,
   NewCall,
   NewSession,
@@ -140,7 +140,7 @@ export class ReferenceStore implements ModelledStore {
     return { kind: 'claimed', attempt: row.attempt }
   }
 
-  async finish(finished: FinishedRun): Promise<FinishResult> {
+  async finish(finished: FinishedAttempt): Promise<FinishResult> {
     const { run, state, outcome, atMs } = finished
     const row = this.#rows.get(run.record)
     if (row === undefined) throw new StoreError('not_written', 'the call to finish is gone')
@@ -161,7 +161,7 @@ export class ReferenceStore implements ModelledStore {
     return { kind: 'recorded' }
   }
 
-  async insertFinished(call: NewCall, finished: Omit<FinishedRun, 'run'>): Promise<FinishResult> {
+  async insertFinished(call: NewCall, finished: Omit<FinishedAttempt, 'run'>): Promise<FinishResult> {
     const row = this.#rows.get(call.record)
     if (row !== undefined) return { kind: 'found', record: { ...row } }
     const { state, outcome, atMs } = finished

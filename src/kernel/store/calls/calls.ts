@@ -5,7 +5,7 @@ import type {
   CallPage,
   CallRecord,
   ClaimResult,
-  FinishedRun,
+  FinishedAttempt,
   FinishResult,
   NewCall,
   NextAttempt,
@@ -62,7 +62,7 @@ interface InsertedCall {
   readonly call: NewCall
   readonly run: string | undefined
   readonly state: CallRecord['state']
-  readonly finished?: Omit<FinishedRun, 'run'>
+  readonly finished?: Omit<FinishedAttempt, 'run'>
 }
 
 export function openCalls(context: StoreContext) {
@@ -98,12 +98,12 @@ export function openCalls(context: StoreContext) {
       return claimed === TAKEN ? holder(previous.record) : claimed
     },
     /** Ends an attempt, if it is still `running` and belongs to this writer. */
-    async finish(finished: FinishedRun): Promise<FinishResult> {
+    async finish(finished: FinishedAttempt): Promise<FinishResult> {
       const recorded = await changes.finish(finished)
       return recorded === TAKEN ? holder(finished.run.record) : recorded
     },
     /** Writes a call that skipped its claim, with its outcome, if the key is free (rule 7). */
-    async insertFinished(call: NewCall, finished: Omit<FinishedRun, 'run'>): Promise<FinishResult> {
+    async insertFinished(call: NewCall, finished: Omit<FinishedAttempt, 'run'>): Promise<FinishResult> {
       const recorded = await changes.insertFinished(call, finished)
       return recorded === TAKEN ? holder(call.record) : recorded
     },
@@ -160,7 +160,7 @@ function* beginFirst(
 function* insertFinished(
   group: CommitGroup,
   call: NewCall,
-  finished: Omit<FinishedRun, 'run'>,
+  finished: Omit<FinishedAttempt, 'run'>,
 ): Steps<Recorded | typeof TAKEN> {
   const { state } = finished
   if ((yield* insertCall(group, { call, run: runOf(call), state, finished })) === undefined) return TAKEN
@@ -173,7 +173,7 @@ export function* parkCall(group: CommitGroup, call: NewCall): Steps<BeginResult>
   return yield* beginFirst(group, { call, run: runOf(call) ?? call.record, state: 'parked' })
 }
 
-function* finish(group: CommitGroup, finished: FinishedRun): Steps<Recorded | typeof TAKEN> {
+function* finish(group: CommitGroup, finished: FinishedAttempt): Steps<Recorded | typeof TAKEN> {
   const { run, state, outcome, atMs } = finished
   const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
   const changed = yield* write(
