@@ -48,7 +48,7 @@ export type CallSummary = CallSubject &
 export type FollowedCalls = Omit<CallFilter, 'before' | 'limit'>
 
 /** Matches by everything except the state, because a call in the list must be updated even if its new state does not match. */
-export function matchesButState(filter: FollowedCalls, call: CallSummary, nowMs: number): boolean {
+export function matchesExceptState(filter: FollowedCalls, call: CallSummary, nowMs: number): boolean {
   const { tenant, principal, tool, sinceMs = -Infinity, untilMs = Infinity, took } = filter
   return (
     (tenant === undefined || call.tenant === tenant) &&

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { NewCall } from '#kernel/call/call-record'
-import { type CallFilter, matchesButState } from '#store/call-filter'
+import { type CallFilter, matchesExceptState } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
 import type { ContractCase } from './contract-case.ts'
 import { attemptAt, DAY_MS, it, POLICY, purgeAll, sampleCall, success } from './samples.ts'
@@ -73,7 +73,7 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.deepEqual({ filter, found, next }, { filter, found: records, next: undefined })
       const followed = all
         .filter((call) => filter.states?.includes(call.state) ?? true)
-        .filter((call) => matchesButState(filter, call, nowMs))
+        .filter((call) => matchesExceptState(filter, call, nowMs))
         .map(({ record }) => record)
       assert.deepEqual({ filter, followed: followed.sort() }, { filter, followed: records.toSorted() })
       const tally = await store.tally({ ...filter, sinceMs: filter.sinceMs ?? 0, bucketMs: DAY_MS })

@@ -1,13 +1,13 @@
 /**
  * Publishes changed calls to readers. One poll of the journal serves all readers, and without readers the feed does not poll. It keeps one
  * position in each chain of the journal (rule 16), so every server of a store sees the changes made by all servers. A reader gets the
- * current state of a call, so several changes to one call are one entry. Only `call-events.ts` uses the feed.
+ * current state of a call, so several changes to one call are one entry. Only `call-events.ts` reads from it.
  */
 import type { Clock } from '#kernel/base/clock'
 import { type ErrorCode, fault, type ToolError } from '#kernel/base/errors'
 import type { CallState } from '#kernel/call/call'
 import type { JournalChain, JournalEvent, JournalGroup, JournalPosition } from '#kernel/journal/events'
-import { type CallSummary, type FollowedCalls, matchesButState } from '#store/call-filter'
+import { type CallSummary, type FollowedCalls, matchesExceptState } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
 
 /** How often the journal is polled. Changes between two polls are sent together, so that many calls cost little more than one. */
@@ -46,7 +46,7 @@ export class CallFeed {
 
   /** Opens a reader of the changes from now on, or since the cursor of a reconnecting reader. */
   async open(filter: FollowedCalls, after?: string): Promise<CallReader> {
-    if (this.#isClosed) throw closing()
+    if (this.#isClosed) throw shuttingDownError()
     const reader = new CallReader(filter, this.#options.clock, () => this.#readers.delete(reader))
     // The reader is added before the missed changes are read, so that no change is lost between them and the next poll.
     this.#readers.add(reader)
@@ -64,7 +64,7 @@ export class CallFeed {
 
   close(): void {
     this.#isClosed = true
-    this.#endAll(closing())
+    this.#endAll(shuttingDownError())
     this.#wake?.()
   }
 
@@ -171,7 +171,7 @@ function startPause(maxMs: number, signal?: AbortSignal) {
   return { wake, ended }
 }
 
-function closing(): ToolError {
+function shuttingDownError(): ToolError {
   return fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
 }
 
@@ -260,7 +260,7 @@ export class CallReader {
 
   #keep(change: ChangedCall): void {
     const { record, state } = change.call
-    if (!matchesButState(this.#filter, change.call, this.#clock.nowMs())) return
+    if (!matchesExceptState(this.#filter, change.call, this.#clock.nowMs())) return
     const { states } = this.#filter
     if (states === undefined || states.includes(state)) {
       this.#left.delete(record)
