@@ -80,7 +80,7 @@ describe('the frame of the console, open', () => {
     await page.keyboard.press('s')
     await page.waitForURL('**/console/settings')
     await page.keyboard.press('?')
-    const letters = page.getByRole('checkbox', { name: 'Enable single-key shortcuts' })
+    const letters = page.getByRole('checkbox', { name: 'Enable letter shortcuts' })
     await letters.waitFor()
     await checkAxe(page, 'the map of keys')
     await shoot(page, 'keys')

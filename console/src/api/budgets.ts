@@ -1,14 +1,14 @@
 import { queryOptions } from '@tanstack/react-query'
 import type { AnswerOf } from '../../../src/admin-api/operation.ts'
 import type { Budget, READ_BUDGETS } from '../../../src/admin-api/usage.ts'
-import { request } from './client.ts'
+import { requestJson } from './client.ts'
 
 export type { Budget } from '../../../src/admin-api/usage.ts'
 
 export const budgetsQuery = queryOptions({
   queryKey: ['budgets'],
   queryFn: async ({ signal }) =>
-    (await request<AnswerOf<typeof READ_BUDGETS>>('/admin/budgets', { signal })).budgets,
+    (await requestJson<AnswerOf<typeof READ_BUDGETS>>('/admin/budgets', { signal })).budgets,
   refetchInterval: 10_000,
 })
 

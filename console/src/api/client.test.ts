@@ -1,5 +1,5 @@
 import { afterEach, expect, it, vi } from 'vitest'
-import { request, sessionEnded } from './client.ts'
+import { requestJson, sessionEnded } from './client.ts'
 import { connection } from './connection.ts'
 import { sessionToken } from './session-token.ts'
 
@@ -17,7 +17,7 @@ it.each([
   sessionToken.keep('one')
   const answer = Promise.withResolvers<Response>()
   vi.stubGlobal('fetch', () => answer.promise)
-  const asked = request('/admin/calls')
+  const asked = requestJson('/admin/calls')
   sessionToken.keep(after)
   answer.resolve(new Response('{}', { status: 401 }))
   await expect(asked).rejects.toThrow('Your session has ended.')

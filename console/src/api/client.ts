@@ -3,11 +3,11 @@ import { connection } from './connection.ts'
 import { addressOf, sessionToken } from './session-token.ts'
 
 /**
- * Sends a request to the server of this page. `path` starts at the server's root: `/admin/calls`. Throws an `ApiError` with the
- * server's message; if the session has ended, also sets `sessionEnded`.
+ * Sends a request to the server of this page. `path` starts at the server's root: `/admin/calls`. Throws an `ApiError`: with the
+ * server's message, or with a fixed text if the session has ended (also sets `sessionEnded`) or there is no response.
  */
-export async function request<Answer>(path: string, options: RequestOptions = {}): Promise<Answer> {
-  const response = await send(path, options)
+export async function requestJson<Answer>(path: string, options: RequestOptions = {}): Promise<Answer> {
+  const response = await fetchOk(path, options)
   const text = await response.text()
   // Server and page are from the same build, so the type of the answer is trusted. A 204 has no body.
   const answer: Answer = JSON.parse(text === '' ? 'null' : text)
@@ -24,10 +24,10 @@ export interface RequestOptions {
   readonly mayBeSignedOut?: boolean
 }
 
-/** Sends a request and returns the response with its body unread. */
-export async function send(path: string, options: RequestOptions = {}): Promise<Response> {
+/** Sends a request and returns the response with its body unread. Throws like `requestJson`. */
+export async function fetchOk(path: string, options: RequestOptions = {}): Promise<Response> {
   const token = sessionToken.get()
-  const response = await reach(path, options)
+  const response = await fetchResponse(path, options)
   if (response.ok) return response
   if (response.status === 401 && options.mayBeSignedOut !== true) {
     // A late answer to a request from an earlier session does not concern the current session.
@@ -39,7 +39,7 @@ export async function send(path: string, options: RequestOptions = {}): Promise<
 }
 
 /** Sends a request and returns the response, whatever its status. */
-export async function reach(path: string, options: RequestOptions = {}): Promise<Response> {
+export async function fetchResponse(path: string, options: RequestOptions = {}): Promise<Response> {
   const { method = 'GET', body, headers, signal } = options
   const token = sessionToken.get()
   try {
@@ -61,7 +61,7 @@ export async function reach(path: string, options: RequestOptions = {}): Promise
   } catch (error) {
     if (signal?.aborted === true) throw error
     connection.lost()
-    throw new ApiError(0, 'The server does not answer.')
+    throw new ApiError(0, 'The server is not responding.')
   }
 }
 
@@ -76,7 +76,7 @@ export class ApiError extends Error {
   }
 }
 
-/** True from a 401 until the next sign-in. The page stays visible behind the sign-in dialog. */
+/** True after a 401, until the next sign-in or until the sign-in dialog is closed. The page stays visible behind the dialog. */
 export const sessionEnded = createStore(false)
 
 async function toApiError(response: Response): Promise<ApiError> {

@@ -1,6 +1,6 @@
 import { queryOptions } from '@tanstack/react-query'
 import type { JournalCheck, JournalState } from '../../../src/admin-api/server.ts'
-import { request, send } from './client.ts'
+import { fetchOk, requestJson } from './client.ts'
 import { readEvents } from './live.ts'
 
 export type { JournalCheck } from '../../../src/admin-api/server.ts'
@@ -11,7 +11,7 @@ let newest: JournalCheck | null = null
 export const journalQuery = queryOptions({
   queryKey: ['journal'],
   async queryFn({ signal }) {
-    const state = await request<JournalState>('/admin/journal', { signal })
+    const state = await requestJson<JournalState>('/admin/journal', { signal })
     newest = newerOf(newest, state.last)
     return { ...state, last: newest }
   },
@@ -36,7 +36,7 @@ export async function verifyJournal(
   signal: AbortSignal,
 ): Promise<JournalCheck> {
   const headers = { accept: 'text/event-stream' }
-  const { body } = await send('/admin/journal/verify', { method: 'POST', body: {}, headers, signal })
+  const { body } = await fetchOk('/admin/journal/verify', { method: 'POST', body: {}, headers, signal })
   for await (const { type, data } of readEvents(body)) {
     if (type === 'progress') onProgress(JSON.parse(data))
     if (type === 'verified') {

@@ -1,6 +1,6 @@
 import { useEffect, useEffectEvent, useState } from 'react'
 import { EventParser } from '../../../src/kernel/base/event-stream.ts'
-import { ApiError, send } from './client.ts'
+import { ApiError, fetchOk } from './client.ts'
 import { useSession } from './session.ts'
 
 export interface LiveEvent {
@@ -52,7 +52,7 @@ async function follow(path: string, options: FollowOptions): Promise<void> {
         accept: 'text/event-stream',
         ...(lastId === '' ? {} : { 'last-event-id': lastId }),
       }
-      const { body } = await send(path, { headers, signal })
+      const { body } = await fetchOk(path, { headers, signal })
       onState('live')
       for await (const event of readEvents(body)) {
         if (event.id !== '') lastId = event.id

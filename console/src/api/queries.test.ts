@@ -20,6 +20,6 @@ describe('a query that is refetched at an interval', () => {
 
   it('continues after transient errors', async () => {
     expect(await intervalAfter(new ApiError(503, 'The store is unavailable.'))).toBe(5_000)
-    expect(await intervalAfter(new ApiError(0, 'The server does not answer.'))).toBe(5_000)
+    expect(await intervalAfter(new ApiError(0, 'The server is not responding.'))).toBe(5_000)
   })
 })

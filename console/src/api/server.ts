@@ -1,6 +1,6 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query'
 import type { Onboarding, ServerAbout } from '../../../src/admin-api/server.ts'
-import { request } from './client.ts'
+import { requestJson } from './client.ts'
 
 export type { ClientConfig, Onboarding, ServerAbout } from '../../../src/admin-api/server.ts'
 
@@ -12,7 +12,7 @@ export function serverQuery(toolset = '') {
   return queryOptions({
     queryKey: ['server', toolset],
     queryFn: ({ signal }) =>
-      request<ServerAbout>(
+      requestJson<ServerAbout>(
         `/admin/server${toolset === '' ? '' : `?toolset=${encodeURIComponent(toolset)}`}`,
         {
           signal,
@@ -25,6 +25,6 @@ export function serverQuery(toolset = '') {
 
 export const onboardingQuery = queryOptions({
   queryKey: ['server', 'onboarding'],
-  queryFn: ({ signal }) => request<Onboarding>('/admin/server/onboarding', { signal }),
+  queryFn: ({ signal }) => requestJson<Onboarding>('/admin/server/onboarding', { signal }),
   staleTime: 0,
 })

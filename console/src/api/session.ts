@@ -1,7 +1,7 @@
 import { type QueryClient, queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect } from 'react'
 import { coversScope } from '../../../src/kernel/base/principal.ts'
-import { request, sessionEnded } from './client.ts'
+import { requestJson, sessionEnded } from './client.ts'
 import { sessionToken } from './session-token.ts'
 import { removeAllStored } from './user-storage.ts'
 
@@ -46,7 +46,7 @@ export function holdsServerScope(principal: Principal | null | undefined, scope:
 export const sessionQuery = queryOptions({
   queryKey: ['session'],
   queryFn: async ({ signal }) => {
-    const session = await request<Session>('/console/session', { signal })
+    const session = await requestJson<Session>('/console/session', { signal })
     if (!mayKeepPage(session)) return reloadPage()
     return session
   },
@@ -99,10 +99,13 @@ export function useSignIn(): { signIn(key: string): Promise<void>; signOut(): Pr
   return {
     async signIn(key) {
       const body = { key: key.trim() }
-      await enter(client, await request('/console/session', { method: 'POST', body, mayBeSignedOut: true }))
+      await enter(
+        client,
+        await requestJson('/console/session', { method: 'POST', body, mayBeSignedOut: true }),
+      )
     },
     async signOut() {
-      await request('/console/session', { method: 'DELETE', mayBeSignedOut: true })
+      await requestJson('/console/session', { method: 'DELETE', mayBeSignedOut: true })
       // Removes everything that the person has seen from the page and the browser.
       removeAllStored()
       sessionToken.forget()
@@ -117,7 +120,7 @@ export function useSignInElsewhere(isAwaited: boolean): void {
   useEffect(() => {
     if (!isAwaited) return undefined
     const check = async (): Promise<void> => {
-      const session = await request<Session>('/console/session').catch(() => undefined)
+      const session = await requestJson<Session>('/console/session').catch(() => undefined)
       if (session !== undefined && session.principal !== null) await enter(client, session)
     }
     const onReturn = (): void => void check()

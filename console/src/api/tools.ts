@@ -2,7 +2,7 @@ import { queryOptions } from '@tanstack/react-query'
 import type { AnswerOf } from '../../../src/admin-api/operation.ts'
 import type { READ_USAGE } from '../../../src/admin-api/usage.ts'
 import { SearchableTools, type ToolListing } from '../../../src/kernel/tool/listing.ts'
-import { request, send } from './client.ts'
+import { fetchOk, requestJson } from './client.ts'
 
 // The list of tools is searched with the same module as `collet tools`.
 export {
@@ -20,14 +20,14 @@ export {
 export const toolCountQuery = queryOptions({
   queryKey: ['tools', 'count'],
   queryFn: async ({ signal }) =>
-    (await request<{ readonly count: number }>('/admin/tool-count', { signal })).count,
+    (await requestJson<{ readonly count: number }>('/admin/tool-count', { signal })).count,
 })
 
 /** All tools that the person may see, in one answer; the browser revalidates it by its ETag. */
 export const toolsQuery = queryOptions({
   queryKey: ['tools'],
   async queryFn({ signal, client }) {
-    const response = await send('/admin/tools', { signal })
+    const response = await fetchOk('/admin/tools', { signal })
     const tag = response.headers.get('etag')
     if (tag !== null && tag === known?.tag) return known.tools
     // Server and page are from the same build, so the type of the answer is trusted.
@@ -55,7 +55,9 @@ export const toolCallsQuery = queryOptions({
   queryKey: ['tools', 'calls'],
   async queryFn({ signal }) {
     const since = new Date(Date.now() - DAY_MS).toISOString()
-    const { usage } = await request<AnswerOf<typeof READ_USAGE>>(`/admin/usage?since=${since}`, { signal })
+    const { usage } = await requestJson<AnswerOf<typeof READ_USAGE>>(`/admin/usage?since=${since}`, {
+      signal,
+    })
     const calls = new Map<string, number>()
     for (const { tool, calls: more } of usage) {
       const [base = ''] = tool.split('@', 1)

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ErrorComponentProps, Link, Outlet, useMatches } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
-import { reach } from '../api/client.ts'
+import { fetchResponse } from '../api/client.ts'
 import { connection } from '../api/connection.ts'
 import { sessionQuery } from '../api/session.ts'
 import { PartNotLoaded, reloadOnce } from '../parts/lazy-part.tsx'
@@ -55,7 +55,7 @@ function CurrentPage(): ReactNode {
   if (principal === null && (needsSignIn || !server.isOpen))
     return (
       <Page title="Sign in">
-        <SignInNeeded isOpen={server.isOpen} />
+        <SignInNeeded isKeyless={server.isOpen} />
       </Page>
     )
   return <Outlet />
@@ -105,7 +105,7 @@ function NotLoaded({ error }: { readonly error: PartNotLoaded }): ReactNode {
   useEffect(() => {
     error.forget()
     // The offline banner depends on the result of this request too.
-    reach('/console/session').then(
+    fetchResponse('/console/session').then(
       () => setShowsFailure(!reloadOnce()),
       () => setShowsFailure(true),
     )
@@ -121,10 +121,12 @@ function NotLoaded({ error }: { readonly error: PartNotLoaded }): ReactNode {
       what="This page could not be loaded"
       error={error}
       safe={
-        isLost ? 'The server does not answer. The page loads as soon as it does.' : 'Nothing was changed.'
+        isLost
+          ? 'The server is not responding. The page loads as soon as it responds.'
+          : 'Nothing was changed.'
       }
       onRetry={() =>
-        void reach('/console/session').then(
+        void fetchResponse('/console/session').then(
           () => location.reload(),
           () => undefined,
         )

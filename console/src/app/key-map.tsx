@@ -33,7 +33,7 @@ export function KeyMap(): ReactNode {
           ))}
         </dl>
         <Checkbox
-          label="Enable single-key shortcuts"
+          label="Enable letter shortcuts"
           checked={isOn}
           onChange={(event) => setSingleKeys(event.currentTarget.checked)}
         />
@@ -59,7 +59,7 @@ const SHORTCUTS: readonly (readonly [string, string])[] = [
   ['/', 'Search or filter this page'],
   ['j k ↓ ↑', 'Move in a list'],
   ['↵', 'Open'],
-  ['esc', 'Close, clear, or leave a field'],
+  ['esc', 'Close a dialog, clear a search, or leave a field'],
   ['⌘↵ Ctrl+↵', 'Run the tool (Try it)'],
   ['l', 'Turn live updates on or off (Calls)'],
   ['y', "Copy this page's command"],

@@ -90,7 +90,7 @@ function JournalStatus(): ReactNode {
   return last.ok ? (
     <span>
       <Icon name="check" size={14} className="is-succeeded" />
-      Journal verified {formatClock(last.at).slice(0, -SECONDS.length)}
+      Journal verified {formatClock(last.at, { withSeconds: false })}
     </span>
   ) : (
     <span className="is-failed">
@@ -100,11 +100,9 @@ function JournalStatus(): ReactNode {
   )
 }
 
-const SECONDS = ':00'
-
 function ConnectionStatus(): ReactNode {
   const state = useStore(connection)
-  const now = useSeconds(state.isLost)
+  const now = useNow(state.isLost)
   if (!state.isLost)
     return (
       <span>
@@ -121,13 +119,14 @@ function ConnectionStatus(): ReactNode {
   )
 }
 
-function useSeconds(isOn: boolean): number {
+/** The current time in milliseconds, updated every second while `isTicking`. */
+function useNow(isTicking: boolean): number {
   const [now, setNow] = useState(Date.now)
   useEffect(() => {
-    if (!isOn) return undefined
+    if (!isTicking) return undefined
     setNow(Date.now())
     const timer = setInterval(() => setNow(Date.now()), 1000)
     return () => clearInterval(timer)
-  }, [isOn])
+  }, [isTicking])
   return now
 }

@@ -5,8 +5,8 @@ import { formatClock } from '../parts/format.ts'
 import { Banner } from '../parts/meaning.tsx'
 import { visibleText } from '../parts/visible-text.ts'
 import { useStore } from '../store.ts'
+import { AccountMenu } from './account-menu.tsx'
 import { PageFooter } from './page-command.tsx'
-import { YouMenu } from './you-menu.tsx'
 
 /** The layout of every page: a bar with the title, the content, and the terminal command. */
 export function Page({ title, before, heading, sub, actions, children }: PageProps): ReactNode {
@@ -19,7 +19,7 @@ export function Page({ title, before, heading, sub, actions, children }: PagePro
         {sub !== undefined && <span className="sub num">{sub}</span>}
         <span className="grow" />
         {actions}
-        <YouMenu isSmall />
+        <AccountMenu isSmall />
       </header>
       <main id="main" tabIndex={-1}>
         <Offline />
@@ -70,8 +70,8 @@ function Offline(): ReactNode {
         </Button>
       }
     >
-      <b>Not connected since {formatClock(state.since)}.</b> The data is from that time. Buttons that change
-      something are off until the connection is back.
+      <b>Not connected since {formatClock(state.since)}.</b> What you see may be out of date. Buttons that
+      change something are disabled until the connection is back.
     </Banner>
   )
 }

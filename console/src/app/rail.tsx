@@ -2,16 +2,16 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { type Budget, isUsedUp } from '../api/budgets.ts'
-import { request } from '../api/client.ts'
+import { requestJson } from '../api/client.ts'
 import { untilRefused } from '../api/queries.ts'
 import { holdsScope, holdsServerScope, type Session, useSession } from '../api/session.ts'
 import { toolCountQuery } from '../api/tools.ts'
 import { IconButton } from '../parts/button.tsx'
 import { formatCount } from '../parts/format.ts'
 import { Icon, Mark } from '../parts/icon.tsx'
+import { AccountMenu } from './account-menu.tsx'
 import { openDialog, PAGES } from './pages.ts'
 import { toggleTheme } from './theme.ts'
-import { YouMenu } from './you-menu.tsx'
 
 /** The navigation, with counts of items that wait for a person. */
 export function Rail(): ReactNode {
@@ -42,8 +42,8 @@ export function Rail(): ReactNode {
         ))}
       </ul>
       <div className="rail-foot">
-        <YouMenu />
-        <YouMenu isSmall />
+        <AccountMenu />
+        <AccountMenu isSmall />
         <IconButton icon="theme" label="Switch theme" onClick={toggleTheme} />
       </div>
     </nav>
@@ -60,7 +60,7 @@ function WaitingCount({ count, what }: { readonly count?: number; readonly what?
   )
 }
 
-/** Requested only for people who may see the catalog, because other requests would be refused. */
+/** The count is requested only for people who may see the catalog; for others the request would be refused. */
 function ToolCount({ session }: { readonly session: Session | undefined }): ReactNode {
   const maySeeCatalog = session !== undefined && (session.principal !== null || session.server.isOpen)
   const { data } = useQuery({
@@ -88,23 +88,23 @@ function useWaitingCounts(session: Session | undefined): WaitingCounts {
   const approvals = useCount({
     ...{ name: 'approvals', path: '/admin/approvals?state=pending&limit=100' },
     isOn: holdsScope(principal, 'approvals:respond'),
-    counts: ({ obstacle }) => obstacle === null,
+    isWaiting: ({ obstacle }) => obstacle === null,
   })
   const pins = useCount({
     ...{ name: 'pins', path: '/admin/pins?waiting=true' },
     isOn: holdsServerScope(principal, 'admin:pins'),
     // A rejected definition waits for a change upstream, not for a person.
-    counts: ({ waiting }) => waiting?.rejected_by === null,
+    isWaiting: ({ waiting }) => waiting?.rejected_by === null,
   })
   const sources = useCount({
     ...{ name: 'sources', path: '/admin/sources' },
     isOn: holdsServerScope(principal, 'admin:sources'),
-    counts: ({ state }) => state === 'down' || state === 'degraded',
+    isWaiting: ({ state }) => state === 'down' || state === 'degraded',
   })
   const budgets = useCount({
     ...{ name: 'budgets', path: '/admin/budgets' },
     isOn: holdsScope(principal, 'admin:calls'),
-    counts: ({ units = [] }) => isUsedUp({ units }),
+    isWaiting: ({ units = [] }) => isUsedUp({ units }),
   })
   const problems = (pins.count ?? 0) + (sources.count ?? 0)
   return {
@@ -126,15 +126,15 @@ interface CountOptions {
   readonly path: string
   readonly isOn: boolean
   /** Whether a row waits for this person. */
-  readonly counts: (row: Row) => boolean
+  readonly isWaiting: (row: Row) => boolean
 }
 
-function useCount({ name, path, isOn, counts }: CountOptions): { readonly count?: number } {
+function useCount({ name, path, isOn, isWaiting }: CountOptions): { readonly count?: number } {
   const { data } = useQuery({
     queryKey: ['waiting counts', name],
     queryFn: async ({ signal }) => {
-      const answer = await request<Readonly<Record<string, readonly Row[]>>>(path, { signal })
-      return answer[name]?.filter(counts).length ?? 0
+      const answer = await requestJson<Readonly<Record<string, readonly Row[]>>>(path, { signal })
+      return answer[name]?.filter(isWaiting).length ?? 0
     },
     enabled: isOn,
     refetchInterval: untilRefused(REFETCH_MS),

@@ -1,7 +1,7 @@
 import { queryOptions, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { request } from '../api/client.ts'
+import { requestJson } from '../api/client.ts'
 import { useSession } from '../api/session.ts'
 import { Button } from '../parts/button.tsx'
 import { Field, Select } from '../parts/field.tsx'
@@ -38,7 +38,7 @@ interface CallerKey {
 const callersQuery = queryOptions({
   queryKey: ['settings', 'callers'],
   async queryFn({ signal }) {
-    const { keys, configured } = await request<{
+    const { keys, configured } = await requestJson<{
       readonly keys: readonly CallerKey[]
       readonly configured: readonly CallerKey[]
     }>('/admin/keys', { signal })

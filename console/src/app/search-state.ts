@@ -1,11 +1,11 @@
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useCallback } from 'react'
 
-/** The state of a page in its address: texts by parameter name. */
+/** The page state kept in the URL: query parameters by name. */
 export type SearchState = Readonly<Record<string, string>>
 
 /**
- * Reads and changes the page's state in the address, so that it can be shared. Empty texts are left out. A change replaces the
+ * Reads and changes the page's state in the address, so that it can be shared. Empty values are left out. A change replaces the
  * history entry; with `isStep` it adds an entry, so that Back undoes it.
  */
 export function useSearchState(): [

@@ -12,13 +12,13 @@ import { useStore } from '../store.ts'
 import { openDialog } from './pages.ts'
 
 /** Replaces a page that requires a sign-in. */
-export function SignInNeeded({ isOpen }: { readonly isOpen: boolean }): ReactNode {
+export function SignInNeeded({ isKeyless }: { readonly isKeyless: boolean }): ReactNode {
   return (
     <Empty
       title="Sign in to see this"
       actions={<Button onClick={() => openDialog.set('sign-in')}>Sign in</Button>}
     >
-      {isOpen
+      {isKeyless
         ? 'Calls, approvals, connections and settings need a sign-in.'
         : 'This server requires a sign-in.'}
     </Empty>
@@ -26,8 +26,8 @@ export function SignInNeeded({ isOpen }: { readonly isOpen: boolean }): ReactNod
 }
 
 /**
- * The dialog over a page whose session has ended, and over the empty page of a server that requires a credential. People who may
- * use the page without a sign-in can close the dialog.
+ * Shown when the session has ended, when the server requires a credential, or when a person chooses "Sign in". It can be closed
+ * unless the page cannot be used without a sign-in.
  */
 export function SignInDialog(): ReactNode {
   const session = useSession()
@@ -35,9 +35,9 @@ export function SignInDialog(): ReactNode {
   const isRequested = useStore(openDialog) === 'sign-in'
   const isSignedOut = session?.principal === null
   const isForced = isSignedOut && !session.server.isOpen
-  // The operator of a server with keys may sign in as a caller with a key.
-  const mayChange = session?.principal?.isOperator === true && !session.server.isOpen
-  const isOpen = isForced || hasEnded || (isRequested && (isSignedOut || mayChange))
+  // On a server with keys, the operator may switch to a caller by entering its key.
+  const maySwitchUser = session?.principal?.isOperator === true && !session.server.isOpen
+  const isOpen = isForced || hasEnded || (isRequested && (isSignedOut || maySwitchUser))
   useSignInElsewhere(isOpen)
   const who = session?.principal?.id
   useEffect(() => {
@@ -55,7 +55,7 @@ export function SignInDialog(): ReactNode {
       isOpen={isOpen}
       onClose={isForced || (hasEnded && !isSignedOut) ? undefined : close}
     >
-      {hasEnded && !isSignedOut && <p className="soft">Your work is kept. Sign in to continue.</p>}
+      {hasEnded && !isSignedOut && <p className="soft">Nothing on this page is lost. Sign in to continue.</p>}
       <SignInForm session={session} onDone={close} />
     </Dialog>
   )
@@ -75,7 +75,7 @@ function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
     error instanceof ApiError && error.status === 401 && !session.server.isOpen
       ? 'Unknown key. It may have been revoked.'
       : messageOf(error)
-  const { isBusy, failure, refuse, run } = useAction(async () => {
+  const { isBusy, failure, fail, run } = useAction(async () => {
     await signIn(key)
     onDone()
   }, errorText)
@@ -86,7 +86,7 @@ function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
           Sign in with {oidc}
         </Button>
       )}
-      <DialogForm onSubmit={() => (key.trim() === '' ? refuse('Paste a key first.') : run())}>
+      <DialogForm onSubmit={() => (key.trim() === '' ? fail('Paste a key first.') : run())}>
         <TextField
           label="API key"
           note={link === null ? undefined : 'or the start token'}

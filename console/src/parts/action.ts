@@ -4,16 +4,16 @@ import { messageOf } from './states.tsx'
 /** A request that a person starts, and its state. */
 export interface Action {
   readonly isBusy: boolean
-  /** Why the request failed: the server's message, or the text given to `refuse`. */
+  /** Why the request failed: the server's message, or the text given to `fail`. */
   readonly failure: string | undefined
   /** Reports a problem that was found before the request was sent. */
-  refuse(reason: string): void
+  fail(reason: string): void
   /** Clears the failure. */
-  forget(): void
+  clearFailure(): void
   run(): void
 }
 
-/** Runs one request at a time. A failure is kept until the next run. */
+/** Ignores `run` while a request is running. A failure is kept until the next run or `clearFailure`. */
 export function useAction(
   work: () => Promise<unknown>,
   errorText: (error: unknown) => string = messageOf,
@@ -35,5 +35,11 @@ export function useAction(
       setBusy(false)
     }
   }
-  return { isBusy, failure, refuse: setFailure, forget: () => setFailure(undefined), run: () => void run() }
+  return {
+    isBusy,
+    failure,
+    fail: setFailure,
+    clearFailure: () => setFailure(undefined),
+    run: () => void run(),
+  }
 }

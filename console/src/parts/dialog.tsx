@@ -57,13 +57,13 @@ interface DialogFormProps {
 export function ConfirmDialog(props: ConfirmProps): ReactNode {
   const { title, children, typed, verb, keep = 'Keep it', isOpen, onClose, onConfirm } = props
   const [text, setText] = useState('')
-  const { isBusy, failure, run, forget } = useAction(async () => {
+  const { isBusy, failure, run, clearFailure } = useAction(async () => {
     await onConfirm()
     close()
   })
   const close = (): void => {
     setText('')
-    forget()
+    clearFailure()
     onClose()
   }
   const isTyped = typed === undefined || text === typed

@@ -41,11 +41,11 @@ function rankOf({ class: name }: Difference): number {
   return at === -1 ? ORDER.length : at
 }
 
-/** Marks the words that are only in the new text. */
+/** Shows the old and the new text, and marks the span of the new one that changed. */
 function Change({ where, before, after }: Difference): ReactNode {
   if (before === undefined && after === undefined) return null
   const [was, is] = [textOf(before), textOf(after)]
-  const [start, added, end] = addedIn(was ?? '', is ?? '')
+  const [start, added, end] = splitChanged(was ?? '', is ?? '')
   return (
     <Diff
       label={`${where}: before and after`}
@@ -69,8 +69,8 @@ function textOf(value: unknown): string | undefined {
   return typeof value === 'string' ? visibleText(value) : visibleJson(value)
 }
 
-/** The part of the second text between the common beginning and the common end, at whole words. */
-function addedIn(before: string, after: string): readonly [string, string, string] {
+/** Splits the second text into the common prefix, the changed part and the common suffix, at word boundaries. */
+function splitChanged(before: string, after: string): readonly [string, string, string] {
   const [old, now] = [wordsOf(before), wordsOf(after)]
   let first = 0
   while (first < old.length && first < now.length && old[first] === now[first]) first += 1

@@ -42,10 +42,15 @@ function formatLong(seconds: number): string {
   return parts.filter((part) => part !== '').join(' ')
 }
 
-/** `12:04:31` in the reader's time zone, or `12:04:31.208` with `withMs`. A time more than a day away gets its date. */
-export function formatClock(time: Date | string | number, { withMs = false, now = Date.now() } = {}): string {
+/** `12:04:31` in the reader's time zone, `12:04` without seconds, `12:04:31.208` with `withMs`. A time more than a day away gets its date. */
+export function formatClock(
+  time: Date | string | number,
+  { withSeconds = true, withMs = false, now = Date.now() } = {},
+): string {
   const date = new Date(time)
-  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')
+  const clock = [date.getHours(), date.getMinutes(), ...(withSeconds ? [date.getSeconds()] : [])]
+    .map(two)
+    .join(':')
   const whole = withMs ? `${clock}.${String(date.getMilliseconds()).padStart(3, '0')}` : clock
   return Math.abs(now - date.getTime()) < DAY_MS ? whole : `${DATE.format(date)}, ${whole}`
 }

@@ -67,11 +67,11 @@ export function rowAt(text: string, starts: readonly number[], index: number): s
 
 const TOKEN = /("(?:[^"\\]|\\.)*"?)(\s*:)?|[{}[\],:]/g
 
-/** Right-to-left letters. */
+/** Hebrew, Arabic and the other scripts written from right to left. */
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u
 
 /**
- * JSON in two shades of grey: names and punctuation are lighter than values. A right-to-left string is isolated, so that a name
+ * JSON in two shades of grey: names and punctuation are dimmer than values. A right-to-left string is isolated, so that a name
  * and its value cannot change places.
  */
 export function Json({ text }: { readonly text: string }): ReactNode {

@@ -7,7 +7,7 @@ import type {
   SHOW_APPROVAL,
 } from '../../../../src/admin-api/approvals.ts'
 import type { AnswerOf, BodyOf } from '../../../../src/admin-api/operation.ts'
-import { request } from '../../api/client.ts'
+import { requestJson } from '../../api/client.ts'
 import { untilRefused } from '../../api/queries.ts'
 
 export type {
@@ -24,10 +24,10 @@ export const inboxQuery = queryOptions({
   queryKey: ['approvals', 'list'],
   queryFn: async ({ signal }) => {
     const [waiting, newest] = await Promise.all([
-      request<AnswerOf<typeof LIST_APPROVALS>>(`/admin/approvals?state=pending&limit=${MAX_LISTED}`, {
+      requestJson<AnswerOf<typeof LIST_APPROVALS>>(`/admin/approvals?state=pending&limit=${MAX_LISTED}`, {
         signal,
       }),
-      request<AnswerOf<typeof LIST_APPROVALS>>(`/admin/approvals?limit=${MAX_LISTED}`, { signal }),
+      requestJson<AnswerOf<typeof LIST_APPROVALS>>(`/admin/approvals?limit=${MAX_LISTED}`, { signal }),
     ])
     return {
       // The server reports an approval as expired even before it has recorded the expiry.
@@ -42,7 +42,7 @@ export function approvalQuery(id: string) {
   return queryOptions({
     queryKey: ['approvals', 'one', id],
     queryFn: async ({ signal }) =>
-      (await request<AnswerOf<typeof SHOW_APPROVAL>>(pathOf(id), { signal })).approval,
+      (await requestJson<AnswerOf<typeof SHOW_APPROVAL>>(pathOf(id), { signal })).approval,
     refetchInterval: untilRefused(REFETCH_MS),
   })
 }
@@ -55,7 +55,7 @@ export function useDecide(id: string) {
       verb,
       ...body
     }: { readonly verb: 'approve' | 'reject' } & BodyOf<typeof APPROVE_CALL>) =>
-      (await request<AnswerOf<typeof SHOW_APPROVAL>>(`${pathOf(id)}/${verb}`, { method: 'POST', body }))
+      (await requestJson<AnswerOf<typeof SHOW_APPROVAL>>(`${pathOf(id)}/${verb}`, { method: 'POST', body }))
         .approval,
     onSuccess: (approval) => client.setQueryData(approvalQuery(id).queryKey, approval),
     onSettled: () =>
@@ -67,7 +67,7 @@ export function useDecide(id: string) {
 }
 
 export function makeLink(id: string, body: BodyOf<typeof MAKE_APPROVAL_LINK>): Promise<ApprovalLink> {
-  return request<ApprovalLink>(`${pathOf(id)}/link`, { method: 'POST', body })
+  return requestJson<ApprovalLink>(`${pathOf(id)}/link`, { method: 'POST', body })
 }
 
 function pathOf(id: string): string {

@@ -50,11 +50,11 @@ function LinkForm({ approval, onDone }: LinkFormProps): ReactNode {
   const off = approval.link_may_decide ? undefined : approval.safety_tier === 'exec' ? EXEC : QUORUM
   const [power, setPower] = useState<'decide' | 'inspect'>(off === undefined ? 'decide' : 'inspect')
   const [made, setMade] = useState<MadeLink>()
-  const { isBusy, failure, refuse, run } = useAction(async () =>
+  const { isBusy, failure, fail, run } = useAction(async () =>
     setMade(await makeLink(approval.id, { approver: approver.trim(), power })),
   )
   const make = (): void => {
-    if (approver.trim() === '') refuse('Enter a name, for example alice@example.com.')
+    if (approver.trim() === '') fail('Enter a name, for example alice@example.com.')
     else run()
   }
   if (made !== undefined) return <Made link={made} expiresAt={approval.expires_at} onDone={onDone} />

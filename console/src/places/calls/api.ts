@@ -7,7 +7,7 @@ import type {
   SHOW_CALL,
 } from '../../../../src/admin-api/calls.ts'
 import type { AnswerOf } from '../../../../src/admin-api/operation.ts'
-import { request } from '../../api/client.ts'
+import { requestJson } from '../../api/client.ts'
 import { holdsScope, useSession } from '../../api/session.ts'
 import { formatDuration } from '../../parts/format.ts'
 import { type Filters, paramsOf } from './query.ts'
@@ -47,7 +47,7 @@ export function statsQuery(filters: Filters, isLive: boolean) {
     queryKey: ['calls', 'stats', filters],
     queryFn: async ({ signal }) => {
       const startedAt = performance.now()
-      const stats = await request<CallStats>(
+      const stats = await requestJson<CallStats>(
         `/admin/calls/stats?${paramsOf(filters, { buckets: String(BUCKETS) })}`,
         {
           signal,
@@ -66,7 +66,7 @@ export function rejectedQuery({ state: _rejected, ...filters }: Filters, isLive:
     queryKey: ['calls', 'rejected', filters],
     queryFn: async ({ signal }) =>
       (
-        await request<AnswerOf<typeof LIST_REJECTED_REQUESTS>>(
+        await requestJson<AnswerOf<typeof LIST_REJECTED_REQUESTS>>(
           `/admin/calls/rejected?${paramsOf(filters, { limit: '500' })}`,
           { signal },
         )
@@ -82,9 +82,12 @@ export function callQuery(record: string) {
     queryKey: ['call', record],
     queryFn: async ({ signal }) =>
       (
-        await request<AnswerOf<typeof SHOW_CALL>>(`/admin/calls/${encodeURIComponent(record)}?contents=no`, {
-          signal,
-        })
+        await requestJson<AnswerOf<typeof SHOW_CALL>>(
+          `/admin/calls/${encodeURIComponent(record)}?contents=no`,
+          {
+            signal,
+          },
+        )
       ).call,
   })
 }
@@ -94,7 +97,7 @@ export function contentsQuery(record: string) {
   return queryOptions({
     queryKey: ['call contents', record],
     queryFn: async () =>
-      (await request<AnswerOf<typeof SHOW_CALL>>(`/admin/calls/${encodeURIComponent(record)}`)).call,
+      (await requestJson<AnswerOf<typeof SHOW_CALL>>(`/admin/calls/${encodeURIComponent(record)}`)).call,
     enabled: false,
     staleTime: Number.POSITIVE_INFINITY,
     retry: false,

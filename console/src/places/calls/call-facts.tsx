@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
-import { request } from '../../api/client.ts'
+import { requestJson } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { useSession } from '../../api/session.ts'
-import { handInput } from '../../app/handed-input.ts'
+import { passInput } from '../../app/passed-input.ts'
 import { Button, CopyButton } from '../../parts/button.tsx'
 import { ConfirmDialog } from '../../parts/dialog.tsx'
 import { shortHash } from '../../parts/format.ts'
@@ -147,7 +147,7 @@ export function TryIt({ call }: { readonly call: CallDetails }): ReactNode {
       search={{ version: versionOf(call.tool) }}
       {...(isShown ? { state: { inputOf: call.record } } : {})}
       onClick={() => {
-        if (isShown) handInput(call.record, shown.input)
+        if (isShown) passInput(call.record, shown.input)
       }}
     >
       <Icon name="play" size={12} />
@@ -163,7 +163,7 @@ export function StopCall({ call }: { readonly call: CallDetails }): ReactNode {
   const isOwn = principal?.id === call.principal && principal.tenant === call.tenant
   if (!isOwn || (call.state !== 'running' && call.state !== 'parked')) return null
   const stop = async (): Promise<void> => {
-    await request(`/calls/${encodeURIComponent(call.call_id)}`, { method: 'DELETE' })
+    await requestJson(`/calls/${encodeURIComponent(call.call_id)}`, { method: 'DELETE' })
     await queries.invalidateQueries({ queryKey: ['call', call.record] })
   }
   return (

@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { request } from '../../api/client.ts'
+import { requestJson } from '../../api/client.ts'
 import { quoted } from '../../app/commands.ts'
 import { usePageCommand } from '../../app/page-command.tsx'
 import { Button } from '../../parts/button.tsx'
@@ -40,7 +40,7 @@ export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode 
   )
   const settle = async (): Promise<void> => {
     const body = { as, why: why.trim(), ...(hasValue ? { value: JSON.parse(value) } : {}) }
-    await request(`/admin/calls/${encodeURIComponent(call.record)}/settle`, { method: 'POST', body })
+    await requestJson(`/admin/calls/${encodeURIComponent(call.record)}/settle`, { method: 'POST', body })
     await client.invalidateQueries({ queryKey: ['call', call.record] })
     void client.invalidateQueries({ queryKey: ['calls'] })
   }

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useCallback, useEffect, useRef, useState } from 'react'
-import { request } from '../../api/client.ts'
+import { requestJson } from '../../api/client.ts'
 import { type LiveState, useLive } from '../../api/live.ts'
 import { queries } from '../../api/queries.ts'
 import { announce } from '../../app/announcer.tsx'
@@ -37,7 +37,9 @@ export function useCallList(filters: Filters, isLive: boolean): LiveCallList {
     queryKey: ['calls', 'list', filters],
     queryFn: ({ signal }) => {
       list.expectFill()
-      return request<CallPage>(`/admin/calls?${paramsOf(filters, { limit: String(firstPage) })}`, { signal })
+      return requestJson<CallPage>(`/admin/calls?${paramsOf(filters, { limit: String(firstPage) })}`, {
+        signal,
+      })
     },
     gcTime: 0,
     staleTime: Number.POSITIVE_INFINITY,
@@ -67,7 +69,7 @@ export function useCallList(filters: Filters, isLive: boolean): LiveCallList {
       void list.loadOlder((older, signal) => {
         const params = paramsOf(filters, { limit: String(PAGE) })
         for (const [name, value] of Object.entries(older)) params.set(name, String(value))
-        return request<CallPage>(`/admin/calls?${params}`, { signal })
+        return requestJson<CallPage>(`/admin/calls?${params}`, { signal })
       }),
     [filters, list],
   )

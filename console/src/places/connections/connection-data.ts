@@ -10,7 +10,7 @@ import type {
   SET_SECRET,
 } from '../../../../src/admin-api/secrets.ts'
 import type { CHANGE_SOURCE, CheckedSource, Source, SourceList } from '../../../../src/admin-api/sources.ts'
-import { request } from '../../api/client.ts'
+import { requestJson } from '../../api/client.ts'
 import { untilRefused } from '../../api/queries.ts'
 import type { ToolListing } from '../../api/tools.ts'
 
@@ -29,7 +29,7 @@ const REFETCH_MS = 5000
 
 const sourcesAnswer = queryOptions({
   queryKey: ['connections', 'sources'],
-  queryFn: ({ signal }) => request<SourceList>('/admin/sources', { signal }),
+  queryFn: ({ signal }) => requestJson<SourceList>('/admin/sources', { signal }),
   refetchInterval: untilRefused(REFETCH_MS),
 })
 
@@ -39,34 +39,34 @@ export const bypassesQuery = { ...sourcesAnswer, select: ({ bypasses }: SourceLi
 export const pinsQuery = queryOptions({
   queryKey: ['connections', 'pins'],
   queryFn: async ({ signal }) =>
-    (await request<AnswerOf<typeof LIST_PINS>>('/admin/pins?waiting=true', { signal })).pins,
+    (await requestJson<AnswerOf<typeof LIST_PINS>>('/admin/pins?waiting=true', { signal })).pins,
   refetchInterval: untilRefused(REFETCH_MS),
 })
 
 export function pinQuery({ tool, waiting }: Pin) {
   return queryOptions({
     queryKey: ['connections', 'pin', tool, waiting?.hash],
-    queryFn: ({ signal }) => request<PinDiff>(`/admin/pins/${encodeURIComponent(tool)}`, { signal }),
+    queryFn: ({ signal }) => requestJson<PinDiff>(`/admin/pins/${encodeURIComponent(tool)}`, { signal }),
   })
 }
 
 export const secretsQuery = queryOptions({
   queryKey: ['connections', 'secrets'],
   queryFn: async ({ signal }) =>
-    (await request<AnswerOf<typeof LIST_SECRETS>>('/admin/secrets', { signal })).secrets,
+    (await requestJson<AnswerOf<typeof LIST_SECRETS>>('/admin/secrets', { signal })).secrets,
 })
 
 export const providersQuery = queryOptions({
   queryKey: ['connections', 'providers'],
   queryFn: async ({ signal }) =>
-    (await request<AnswerOf<typeof LIST_PROVIDERS>>('/admin/providers', { signal })).providers,
+    (await requestJson<AnswerOf<typeof LIST_PROVIDERS>>('/admin/providers', { signal })).providers,
   refetchInterval: untilRefused(REFETCH_MS),
 })
 
 /** The requirements of the tools in the catalog. */
 export const needsQuery = queryOptions({
   queryKey: ['connections', 'needs'],
-  queryFn: ({ signal }) => request<Listing>('/admin/tools', { signal }),
+  queryFn: ({ signal }) => requestJson<Listing>('/admin/tools', { signal }),
 })
 
 interface Listing {
@@ -91,45 +91,45 @@ export function neededBy(
 }
 
 export function checkSource(key: string): Promise<CheckedSource> {
-  return request(`/admin/sources/${encodeURIComponent(key)}/check`, { method: 'POST', body: {} })
+  return requestJson(`/admin/sources/${encodeURIComponent(key)}/check`, { method: 'POST', body: {} })
 }
 
 export function refreshSource(key: string): Promise<unknown> {
-  return request(`/admin/sources/${encodeURIComponent(key)}/refresh`, { method: 'POST', body: {} })
+  return requestJson(`/admin/sources/${encodeURIComponent(key)}/refresh`, { method: 'POST', body: {} })
 }
 
 export function removeSource(key: string): Promise<unknown> {
-  return request(`/admin/sources/${encodeURIComponent(key)}`, { method: 'DELETE' })
+  return requestJson(`/admin/sources/${encodeURIComponent(key)}`, { method: 'DELETE' })
 }
 
 export function changeSource(key: string, changes: object): Promise<AnswerOf<typeof CHANGE_SOURCE>> {
-  return request(`/admin/sources/${encodeURIComponent(key)}/set`, { method: 'POST', body: { changes } })
+  return requestJson(`/admin/sources/${encodeURIComponent(key)}/set`, { method: 'POST', body: { changes } })
 }
 
 export function addSource(key: string, options: object): Promise<unknown> {
-  return request('/admin/sources', { method: 'POST', body: { key, options } })
+  return requestJson('/admin/sources', { method: 'POST', body: { key, options } })
 }
 
 /** Decides a waiting change. The hash ensures that only the definition on screen is decided. */
 export function decidePin({ tool, waiting }: Pin, verb: 'accept' | 'reject'): Promise<unknown> {
   const body = { hash: waiting?.hash }
-  return request(`/admin/pins/${encodeURIComponent(tool)}/${verb}`, { method: 'POST', body })
+  return requestJson(`/admin/pins/${encodeURIComponent(tool)}/${verb}`, { method: 'POST', body })
 }
 
 /** Accepts the changes in `pins`, all from one source. If a definition has changed in the meantime, none is accepted. */
 export function acceptAllOf(source: string, pins: readonly Pin[]): Promise<unknown> {
   const hashes = Object.fromEntries(pins.map(({ tool, waiting }) => [tool, waiting?.hash]))
-  return request('/admin/pins/accept', { method: 'POST', body: { source, hashes } })
+  return requestJson('/admin/pins/accept', { method: 'POST', body: { source, hashes } })
 }
 
 export function setSecret(body: BodyOf<typeof SET_SECRET>): Promise<unknown> {
-  return request('/admin/secrets', { method: 'POST', body })
+  return requestJson('/admin/secrets', { method: 'POST', body })
 }
 
 export function removeCredential(ref: string): Promise<AnswerOf<typeof REMOVE_SECRET>> {
-  return request(`/admin/secrets/${encodeURIComponent(ref)}`, { method: 'DELETE' })
+  return requestJson(`/admin/secrets/${encodeURIComponent(ref)}`, { method: 'DELETE' })
 }
 
 export function connectProvider(id: string, body: BodyOf<typeof CONNECT_PROVIDER>): Promise<ProviderLink> {
-  return request(`/admin/providers/${encodeURIComponent(id)}/connect`, { method: 'POST', body })
+  return requestJson(`/admin/providers/${encodeURIComponent(id)}/connect`, { method: 'POST', body })
 }

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'react'
 import type { ProbedSource as Found } from '../../../../src/admin-api/sources.ts'
-import { send } from '../../api/client.ts'
+import { fetchOk } from '../../api/client.ts'
 import { type LiveEvent, readEvents } from '../../api/live.ts'
 import { messageOf } from '../../parts/states.tsx'
 
@@ -58,7 +58,7 @@ export function useProbe(): {
       try {
         const body = { target, ...(apiKey === '' ? {} : { api_key: apiKey }) }
         const headers = { accept: 'text/event-stream' }
-        const answer = await send('/admin/sources/probe', { method: 'POST', body, headers, signal })
+        const answer = await fetchOk('/admin/sources/probe', { method: 'POST', body, headers, signal })
         for await (const event of readEvents(answer.body)) setState((before) => after(before, event))
         setState((before) => (before.kind === 'inspecting' ? { ...FAILED, lines: before.lines } : before))
       } catch (error) {

@@ -62,7 +62,7 @@ function CreateForm({ onClose, onCommand }: Omit<CreateProps, 'isOpen'>): ReactN
   return (
     <DialogForm
       onSubmit={() => {
-        if (form.principal.trim() === '') newKey.refuse('Enter a name, for example ci or support-bot.')
+        if (form.principal.trim() === '') newKey.fail('Enter a name, for example ci or support-bot.')
         else newKey.run()
       }}
     >

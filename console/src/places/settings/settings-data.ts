@@ -4,7 +4,7 @@ import type { AnswerOf, BodyOf } from '../../../../src/admin-api/operation.ts'
 import type { READ_AUDIT, Refusal, Reloaded } from '../../../../src/admin-api/server.ts'
 import type { LIST_TOOLSETS } from '../../../../src/admin-api/tools.ts'
 import type { Limits, READ_USAGE, Usage } from '../../../../src/admin-api/usage.ts'
-import { request } from '../../api/client.ts'
+import { requestJson } from '../../api/client.ts'
 
 export type { ApiKey, ConfiguredKey, NewKey } from '../../../../src/admin-api/keys.ts'
 export type { Refusal, Reloaded } from '../../../../src/admin-api/server.ts'
@@ -13,34 +13,37 @@ export type LimitRule = Limits['rules'][number]
 
 export const keysQuery = queryOptions({
   queryKey: ['settings', 'keys'],
-  queryFn: ({ signal }) => request<AnswerOf<typeof LIST_KEYS>>('/admin/keys', { signal }),
+  queryFn: ({ signal }) => requestJson<AnswerOf<typeof LIST_KEYS>>('/admin/keys', { signal }),
 })
 
 export const toolsetsQuery = queryOptions({
   queryKey: ['settings', 'toolsets'],
   queryFn: async ({ signal }) =>
-    (await request<AnswerOf<typeof LIST_TOOLSETS>>('/admin/toolsets', { signal })).toolsets.map(
+    (await requestJson<AnswerOf<typeof LIST_TOOLSETS>>('/admin/toolsets', { signal })).toolsets.map(
       ({ name }) => name,
     ),
 })
 
 export function createKey(terms: BodyOf<typeof CREATE_KEY>): Promise<NewKey> {
-  return request<NewKey>('/admin/keys', { method: 'POST', body: terms })
+  return requestJson<NewKey>('/admin/keys', { method: 'POST', body: terms })
 }
 
 export function rotateKey({ principal, tenant }: ApiKey, oldEndsInSeconds: number | null): Promise<NewKey> {
   const body = { tenant, ...(oldEndsInSeconds === null ? {} : { old_ends_in_seconds: oldEndsInSeconds }) }
-  return request<NewKey>(`/admin/principals/${encodeURIComponent(principal)}/keys`, { method: 'POST', body })
+  return requestJson<NewKey>(`/admin/principals/${encodeURIComponent(principal)}/keys`, {
+    method: 'POST',
+    body,
+  })
 }
 
 export async function revokeKey({ key_id }: ApiKey): Promise<void> {
-  await request(`/admin/keys/${encodeURIComponent(key_id)}`, { method: 'DELETE' })
+  await requestJson(`/admin/keys/${encodeURIComponent(key_id)}`, { method: 'DELETE' })
 }
 
 /** Permanently ends a principal and all its keys. */
 export async function endPrincipal({ principal, tenant }: ApiKey): Promise<void> {
   const path = `/admin/principals/${encodeURIComponent(principal)}?tenant=${encodeURIComponent(tenant)}`
-  await request(path, { method: 'DELETE' })
+  await requestJson(path, { method: 'DELETE' })
 }
 
 /** The usage of all tools by one caller. */
@@ -58,7 +61,7 @@ export function usageQuery(span: Span) {
     queryKey: ['settings', 'usage', span],
     async queryFn({ signal }) {
       const since = new Date(Date.now() - SPANS[span] * DAY_MS).toISOString()
-      const { usage, whole } = await request<AnswerOf<typeof READ_USAGE>>(`/admin/usage?since=${since}`, {
+      const { usage, whole } = await requestJson<AnswerOf<typeof READ_USAGE>>(`/admin/usage?since=${since}`, {
         signal,
       })
       return { callers: byCaller(usage), whole }
@@ -87,7 +90,7 @@ function byCaller(usage: readonly Usage[]): readonly CallerUsage[] {
 
 export const limitsQuery = queryOptions({
   queryKey: ['settings', 'limits'],
-  queryFn: ({ signal }) => request<Limits>('/admin/limits', { signal }),
+  queryFn: ({ signal }) => requestJson<Limits>('/admin/limits', { signal }),
   refetchInterval: 5_000,
 })
 
@@ -102,7 +105,7 @@ export const refusalsQuery = queryOptions({
     let newest: readonly Refusal[] = []
     let after = 0
     for (let page = 0; page < MAX_PAGES; page += 1) {
-      const { events, next } = await request<AnswerOf<typeof READ_AUDIT>>(
+      const { events, next } = await requestJson<AnswerOf<typeof READ_AUDIT>>(
         `/admin/audit?after=${after}&limit=${PAGE_SIZE}`,
         { signal },
       )
@@ -116,5 +119,5 @@ export const refusalsQuery = queryOptions({
 })
 
 export function reloadConfig(): Promise<Reloaded> {
-  return request<Reloaded>('/admin/reload', { method: 'POST', body: {} })
+  return requestJson<Reloaded>('/admin/reload', { method: 'POST', body: {} })
 }

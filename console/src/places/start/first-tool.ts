@@ -1,6 +1,6 @@
 import { queryOptions } from '@tanstack/react-query'
 import { conditionOf, type ToolListing } from '../../../../src/kernel/tool/listing.ts'
-import { request } from '../../api/client.ts'
+import { requestJson } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { toolsQuery } from '../../api/tools.ts'
 
@@ -52,7 +52,7 @@ export const firstToolQuery = queryOptions({
     const { listing } = await queries.ensureQueryData(toolsQuery)
     const facts = { count: listing.tools.length, hasSources: Object.keys(listing.sources).length > 0 }
     for (const id of candidates(listing)) {
-      const { tool } = await request<{ readonly tool: ToolDetails }>(
+      const { tool } = await requestJson<{ readonly tool: ToolDetails }>(
         `/admin/tools/${encodeURIComponent(id)}`,
         {
           signal,

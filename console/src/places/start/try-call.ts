@@ -1,6 +1,6 @@
 import { useState } from 'react'
 import { newCallId } from '../../api/call-id.ts'
-import { ApiError, reach, sessionEnded } from '../../api/client.ts'
+import { ApiError, fetchResponse, sessionEnded } from '../../api/client.ts'
 import { runAsHeaders } from '../../app/run-as.tsx'
 
 /** The result of a call to a tool that changes nothing. */
@@ -53,7 +53,7 @@ interface OtcAnswer {
 async function call(tool: string, input: unknown, startedAt: number): Promise<Outcome> {
   const callId = newCallId()
   const body = { request: { tool_id: tool, call_id: callId, input } }
-  const response = await reach('/tools/call', { method: 'POST', body, headers: runAsHeaders() })
+  const response = await fetchResponse('/tools/call', { method: 'POST', body, headers: runAsHeaders() })
   if (response.status === 401) sessionEnded.set(true)
   const { result, message }: OtcAnswer = await response.json()
   const isGood = result?.success === true
@@ -68,7 +68,7 @@ async function call(tool: string, input: unknown, startedAt: number): Promise<Ou
 }
 
 async function recordOf(callId: string): Promise<string | undefined> {
-  const response = await reach(`/calls/${callId}`, { headers: runAsHeaders() })
+  const response = await fetchResponse(`/calls/${callId}`, { headers: runAsHeaders() })
   if (!response.ok) return undefined
   const { record }: { readonly record?: string } = await response.json()
   return record

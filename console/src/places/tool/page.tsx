@@ -13,7 +13,7 @@ import { ToolName } from '../../parts/meaning.tsx'
 import { Empty, Failed, Loading, messageOf } from '../../parts/states.tsx'
 import { About } from './about.tsx'
 import { Changes, countChanges } from './changes.tsx'
-import { Needs } from './needs.tsx'
+import { Requirements } from './requirements.tsx'
 import { Rules } from './rules.tsx'
 import { Schemas } from './schemas.tsx'
 import { type ToolDetails, toolQuery, usageQuery } from './tool-data.ts'
@@ -75,7 +75,7 @@ function Shown({ tool }: { readonly tool: ToolDetails }): ReactNode {
         <article className="docs">
           <About tool={tool} />
           <Rules tool={tool} />
-          <Needs tool={tool} />
+          <Requirements tool={tool} />
           <Schemas tool={tool} />
           <Changes tool={tool} />
         </article>

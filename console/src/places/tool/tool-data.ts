@@ -1,7 +1,7 @@
 import { queryOptions } from '@tanstack/react-query'
 import type { AnswerOf } from '../../../../src/admin-api/operation.ts'
 import type { READ_TOOL_USAGE, SHOW_TOOL, ToolDetails } from '../../../../src/admin-api/tools.ts'
-import { request } from '../../api/client.ts'
+import { requestJson } from '../../api/client.ts'
 
 export type { ToolDetails, ToolUsage as Usage } from '../../../../src/admin-api/tools.ts'
 
@@ -15,7 +15,7 @@ export function toolQuery(id: string, version: string) {
   return queryOptions({
     queryKey: ['tool', id, version],
     queryFn: async ({ signal }) => {
-      const { tool } = await request<AnswerOf<typeof SHOW_TOOL>>(pathOf(id, '', version), { signal })
+      const { tool } = await requestJson<AnswerOf<typeof SHOW_TOOL>>(pathOf(id, '', version), { signal })
       return tool
     },
   })
@@ -28,7 +28,9 @@ export function usageQuery(id: string) {
   return queryOptions({
     queryKey: ['tool', id, 'usage'],
     queryFn: async ({ signal }) => {
-      const { usage } = await request<AnswerOf<typeof READ_TOOL_USAGE>>(pathOf(id, '/usage', ''), { signal })
+      const { usage } = await requestJson<AnswerOf<typeof READ_TOOL_USAGE>>(pathOf(id, '/usage', ''), {
+        signal,
+      })
       return usage
     },
     retry: false,

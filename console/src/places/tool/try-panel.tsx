@@ -1,8 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, Suspense, useEffect, useMemo, useState } from 'react'
 import { quoted } from '../../app/commands.ts'
-import { useHandedInput } from '../../app/handed-input.ts'
 import { usePageCommand } from '../../app/page-command.tsx'
+import { usePassedInput } from '../../app/passed-input.ts'
 import { CHOOSE_CALLER, RunAs, useRunAs } from '../../app/run-as.tsx'
 import { useSearchState } from '../../app/search-state.ts'
 import { useKey } from '../../keyboard.ts'
@@ -179,7 +179,7 @@ interface Draft {
 /** One input, as a value and as text. While the text is not JSON, the form shows the last valid value. */
 function useDraft(tool: ToolDetails): Draft {
   const [{ input: given }] = useSearchState()
-  const handedInput = useHandedInput()
+  const handedInput = usePassedInput()
   const [first] = useState<unknown>(() => (handedInput === undefined ? firstInput(tool, given) : handedInput))
   const [input, setInput] = useState(first)
   const [text, setText] = useState(() => toJson(first))

@@ -73,7 +73,7 @@ describe('a call from before the page was loaded', () => {
   })
 
   it('stays open when the server does not answer', async () => {
-    expect(await lookedUp()).toMatchObject({ at: 'lost', message: 'The server does not answer.' })
+    expect(await lookedUp()).toMatchObject({ at: 'lost', message: 'The server is not responding.' })
   })
 
   it('can be resumed while it waits for approval', async () => {

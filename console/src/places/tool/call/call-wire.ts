@@ -1,4 +1,4 @@
-import { ApiError, reach, sessionEnded } from '../../../api/client.ts'
+import { ApiError, fetchResponse, sessionEnded } from '../../../api/client.ts'
 import { runAsHeaders } from '../../../app/run-as.tsx'
 import { otcBody } from '../snippets.ts'
 import { isRecord, type ToolDetails } from '../tool-data.ts'
@@ -65,7 +65,7 @@ export async function postCall(
 ): Promise<WireAnswer> {
   const startedAt = performance.now()
   const body = otcBody({ tool, input, callId, userId })
-  const response = await reach('/tools/call', {
+  const response = await fetchResponse('/tools/call', {
     ...{ method: 'POST', body, signal },
     headers: { ...headers, ...runAsHeaders() },
   })
@@ -133,7 +133,7 @@ export async function waitForChallenges(
     await pause(POLL_MS, signal)
     const states = await Promise.all(
       challenges.map(async ({ id }) => {
-        const response = await reach(`/challenges/${encodeURIComponent(id)}/status`, { signal })
+        const response = await fetchResponse(`/challenges/${encodeURIComponent(id)}/status`, { signal })
         const status: unknown = parse(await readText(response))
         return isRecord(status) ? status.status : undefined
       }),
@@ -150,7 +150,7 @@ type Look =
 
 /** Looks a call up. Only the server's own error code proves that there is no such call; other errors do not. */
 export async function readCall(callId: string, signal: AbortSignal): Promise<Look> {
-  const response = await reach(callPath(callId), { headers: runAsHeaders(), signal })
+  const response = await fetchResponse(callPath(callId), { headers: runAsHeaders(), signal })
   const view = parse(await readText(response))
   if (response.ok && isRecord(view)) return { kind: 'found', view }
   const { status } = response

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'react'
 import { newCallId } from '../../../api/call-id.ts'
-import { reach, request } from '../../../api/client.ts'
+import { fetchResponse, requestJson } from '../../../api/client.ts'
 import { nameOf, useSession } from '../../../api/session.ts'
 import { runAsHeaders, useRunAs } from '../../../app/run-as.tsx'
 import type { ToolDetails } from '../tool-data.ts'
@@ -86,12 +86,14 @@ export function useCall(tool: ToolDetails): CallControl {
       }
       if (phase.at !== 'running') return
       setPhase((before) => (before.at === 'running' ? { ...before, isStopping: true } : before))
-      void reach(callPath(phase.callId), { method: 'DELETE', headers: runAsHeaders() }).catch(() => undefined)
+      void fetchResponse(callPath(phase.callId), { method: 'DELETE', headers: runAsHeaders() }).catch(
+        () => undefined,
+      )
     },
     async withdraw() {
       if (phase.at !== 'parked' && phase.at !== 'resumable') return
       const { callId } = phase
-      const view = await request<unknown>(callPath(callId), { method: 'DELETE', headers: runAsHeaders() })
+      const view = await requestJson<unknown>(callPath(callId), { method: 'DELETE', headers: runAsHeaders() })
       const options = flow(callId)
       if (hasNotRun(view)) options.setPhase({ at: 'unresolved', message: WITHDRAWN })
       // It was approved in the meantime.

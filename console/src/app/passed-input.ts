@@ -6,12 +6,12 @@ import { useLocation } from '@tanstack/react-router'
  */
 const inputs = new Map<string, unknown>()
 
-export function handInput(record: string, input: unknown): void {
+export function passInput(record: string, input: unknown): void {
   inputs.set(record, input)
 }
 
 /** The input that was passed to the open page; `undefined` if there is none or the page was reloaded in the meantime. */
-export function useHandedInput(): unknown {
+export function usePassedInput(): unknown {
   const { inputOf } = useLocation().state
   return inputOf === undefined ? undefined : inputs.get(inputOf)
 }

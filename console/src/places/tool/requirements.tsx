@@ -1,7 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useEffect } from 'react'
-import { request } from '../../api/client.ts'
+import { requestJson } from '../../api/client.ts'
 import { holdsScope, useSession } from '../../api/session.ts'
 import { quoted } from '../../app/commands.ts'
 import { useLocalCommand } from '../../app/page-command.tsx'
@@ -11,23 +11,27 @@ import { messageOf } from '../../parts/states.tsx'
 import type { Requirement, ToolDetails } from './tool-data.ts'
 
 /** Requirements of the tool besides its input, whether they are met, and how to meet them. */
-export function Needs({ tool }: { readonly tool: ToolDetails }): ReactNode {
+export function Requirements({ tool }: { readonly tool: ToolDetails }): ReactNode {
   return (
-    <section aria-labelledby="needs-h" id="needs">
-      <h2 id="needs-h">Requirements</h2>
+    <section aria-labelledby="requirements-heading" id="requirements">
+      <h2 id="requirements-heading">Requirements</h2>
       {tool.requirements.length === 0 ? (
         <p className="soft">None</p>
       ) : (
         <ul className="needs">
-          {tool.requirements.map((need) => (
-            <li key={`${need.kind} ${need.id}`}>
-              <Icon {...MARKS[need.state]} />
+          {tool.requirements.map((requirement) => (
+            <li key={`${requirement.kind} ${requirement.id}`}>
+              <Icon {...MARKS[requirement.state]} />
               <div className="grow">
-                <p className="strong">{titleOf(need)}</p>
-                <p className="meta dim">{[...need.scopes, stateOf(need)].join(' · ')}</p>
-                {need.state !== 'met' && <p className="meta soft">{need.connect.says}</p>}
+                <p className="strong">{titleOf(requirement)}</p>
+                <p className="meta dim">{[...requirement.scopes, stateOf(requirement)].join(' · ')}</p>
+                {requirement.state !== 'met' && <p className="meta soft">{requirement.connect.says}</p>}
               </div>
-              {need.connect.how === 'call' ? <SendAlong need={need} tool={tool} /> : <Connect need={need} />}
+              {requirement.connect.how === 'call' ? (
+                <SendAlong requirement={requirement} tool={tool} />
+              ) : (
+                <Connect requirement={requirement} />
+              )}
             </li>
           ))}
         </ul>
@@ -36,12 +40,18 @@ export function Needs({ tool }: { readonly tool: ToolDetails }): ReactNode {
   )
 }
 
-function SendAlong({ need, tool }: { readonly need: Requirement; readonly tool: ToolDetails }): ReactNode {
-  const option = need.kind === 'oauth' ? '--token' : '--secret'
-  const command = useLocalCommand(`collet call ${tool.id} ${option} ${quoted(`${need.id}=VALUE`)}`)
-  if (need.kind === 'user') return null
+function SendAlong({
+  requirement,
+  tool,
+}: {
+  readonly requirement: Requirement
+  readonly tool: ToolDetails
+}): ReactNode {
+  const option = requirement.kind === 'oauth' ? '--token' : '--secret'
+  const command = useLocalCommand(`collet call ${tool.id} ${option} ${quoted(`${requirement.id}=VALUE`)}`)
+  if (requirement.kind === 'user') return null
   return (
-    <CopyButton text={command} label={`Copy command that sends ${need.id}`}>
+    <CopyButton text={command} label={`Copy command that sends ${requirement.id}`}>
       Copy command
     </CopyButton>
   )
@@ -74,40 +84,45 @@ function stateOf({ kind, state }: Requirement): string {
 }
 
 /**
- * A caller authorizes its own account here. Other requirements are set in Connections by people with the scope, or with a command.
+ * A caller authorizes its own account here. Other OAuth accounts are connected in Connections; secrets are set there by people
+ * with `admin:secrets`; everything else is set with a command.
  */
-function Connect({ need }: { readonly need: Requirement }): ReactNode {
+function Connect({ requirement }: { readonly requirement: Requirement }): ReactNode {
   const principal = useSession()?.principal ?? null
-  if (need.kind === 'user' || (need.kind === 'scope' && need.state === 'met')) return null
-  if (need.kind === 'scope')
+  if (requirement.kind === 'user' || (requirement.kind === 'scope' && requirement.state === 'met'))
+    return null
+  if (requirement.kind === 'scope')
     return (
-      <CopyButton text={need.connect.command ?? ''} label={`Copy command that makes a key with ${need.id}`}>
+      <CopyButton
+        text={requirement.connect.command ?? ''}
+        label={`Copy command that makes a key with ${requirement.id}`}
+      >
         Copy command
       </CopyButton>
     )
   if (
     principal !== null &&
     !principal.isOperator &&
-    need.connect.how === 'consent' &&
-    need.state !== 'per_user'
+    requirement.connect.how === 'consent' &&
+    requirement.state !== 'per_user'
   )
-    return <ConnectAccount need={need} />
-  if (principal !== null && need.kind === 'oauth')
+    return <ConnectAccount requirement={requirement} />
+  if (principal !== null && requirement.kind === 'oauth')
     return (
-      <Link className="btn sm" to="/connections" search={{ connect: need.id }}>
+      <Link className="btn sm" to="/connections" search={{ connect: requirement.id }}>
         Connect
       </Link>
     )
   // A user's credential is set with a command that names the user.
-  if (holdsScope(principal, 'admin:secrets') && need.state !== 'per_user')
+  if (holdsScope(principal, 'admin:secrets') && requirement.state !== 'per_user')
     return (
-      <Link className="btn sm" to="/connections" search={{ set: need.id }}>
-        {need.state === 'met' ? 'Replace secret' : 'Set secret'}
+      <Link className="btn sm" to="/connections" search={{ set: requirement.id }}>
+        {requirement.state === 'met' ? 'Replace secret' : 'Set secret'}
       </Link>
     )
-  if (need.connect.command === null) return null
+  if (requirement.connect.command === null) return null
   return (
-    <CopyButton text={need.connect.command} label={`Copy command that sets ${need.id}`}>
+    <CopyButton text={requirement.connect.command} label={`Copy command that sets ${requirement.id}`}>
       Copy command
     </CopyButton>
   )
@@ -116,21 +131,24 @@ function Connect({ need }: { readonly need: Requirement }): ReactNode {
 const REFETCH_MS = 2000
 
 /** Makes a link to the provider, and notices when access was granted there. */
-function ConnectAccount({ need }: { readonly need: Requirement }): ReactNode {
+function ConnectAccount({ requirement }: { readonly requirement: Requirement }): ReactNode {
   const client = useQueryClient()
   const link = useMutation({
     mutationFn: () =>
-      request<{ readonly url: string }>(`/admin/providers/${encodeURIComponent(need.id)}/connect`, {
-        method: 'POST',
-        body: { scopes: need.scopes },
-      }),
+      requestJson<{ readonly url: string }>(
+        `/admin/providers/${encodeURIComponent(requirement.id)}/connect`,
+        {
+          method: 'POST',
+          body: { scopes: requirement.scopes },
+        },
+      ),
   })
   const url = link.data?.url
   const challenge = url?.split('/').at(-1) ?? ''
   const { data } = useQuery({
     queryKey: ['challenge', challenge],
     queryFn: ({ signal }) =>
-      request<{ readonly status: string }>(`/challenges/${challenge}/status`, { signal }),
+      requestJson<{ readonly status: string }>(`/challenges/${challenge}/status`, { signal }),
     enabled: url !== undefined,
     refetchInterval: ({ state }) => (state.data?.status === 'completed' ? false : REFETCH_MS),
   })
@@ -142,12 +160,12 @@ function ConnectAccount({ need }: { readonly need: Requirement }): ReactNode {
   if (url !== undefined && !isGiven)
     return (
       <a className="btn sm primary" href={url} target="_blank" rel="noreferrer">
-        Go to {need.id}
+        Go to {requirement.id}
       </a>
     )
   return (
     <Button isSmall writes isBusy={link.isPending} onClick={() => link.mutate()}>
-      {need.state === 'met' || isGiven ? 'Connect another' : 'Connect'}
+      {requirement.state === 'met' || isGiven ? 'Connect another' : 'Connect'}
     </Button>
   )
 }

@@ -5,8 +5,11 @@ import { Menu, type MenuChoice } from '../parts/menu.tsx'
 import { openDialog } from './pages.ts'
 import { toggleTheme } from './theme.ts'
 
-/** The signed-in person and their settings. `isSmall` shows an icon instead of the name. */
-export function YouMenu({ isSmall = false }: { readonly isSmall?: boolean }): ReactNode {
+/**
+ * The name and role of the signed-in person, if any, with a menu: jump, theme, shortcuts, sign in or out. `isSmall` shows an icon
+ * instead of the name.
+ */
+export function AccountMenu({ isSmall = false }: { readonly isSmall?: boolean }): ReactNode {
   const session = useSession()
   const { signOut } = useSignIn()
   if (session === undefined) return null
