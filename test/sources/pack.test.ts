@@ -271,6 +271,27 @@ describe.each(KEPT)('a process of a pack, sandbox %s', { timeout: LIMIT_MS }, (s
     expect(source.health()).toEqual({ state: 'ready' })
   })
 
+  it('ends at once when its source is closed, even if a newer version of the pack has replaced it', async () => {
+    const manifest = (version: string) =>
+      JSON.stringify({
+        name: 'old',
+        version,
+        runtime: { language: 'javascript', entry: 'index.js', requires: ['clock'] },
+      })
+    const folder = folderWith({
+      'p/pack.json': manifest('1.0.0'),
+      'p/index.js': `export const wait = ${toolText('Old.Wait@1.0.0', '(_, { progress }) => new Promise(() => { progress(1); setInterval(() => undefined, 1000) })')}`,
+    })
+    const { invoke, source } = await ready({ isolation, path: 'p' }, folder)
+    const started = Promise.withResolvers<void>()
+    const waiting = failureOf(invoke('Wait', {}, contextFor({ progress: () => started.resolve() })))
+    await started.promise
+    writeFileSync(join(folder, 'p/pack.json'), manifest('1.0.1'))
+    await source.discover(new AbortController().signal)
+    await source.close()
+    expect(await waiting).toMatchObject({ code: 'upstream_failed', canRetry: false })
+  })
+
   it('ends with a tool that exits or takes all memory, and takes nobody with it', async () => {
     const { invoke } = await ready({ isolation, memoryMb: 64 })
     expect((await failureOf(invoke('Fail', { text: 'exit' }))).developerMessage).toContain('exit code 3')

@@ -7,7 +7,7 @@ import { PackProcess } from './process.ts'
 
 /**
  * Keeps the process of a pack running: starts it on demand, but only after a pause if it crashed. The source uses it. Invariant: at
- * most one process gets new calls.
+ * most one process gets new calls, and none outlives the source.
  */
 
 const FIRST_PAUSE_MS = 250
@@ -21,6 +21,8 @@ export class PackSupervisor {
   #pack: LocatedPack | undefined
   #bwrap: string | undefined
   #process: PackProcess | undefined
+  /** Processes of other versions that still run a call. */
+  readonly #retiring = new Set<PackProcess>()
   #crashes = 0
   #startedAtMs = 0
   #notBeforeMs = 0
@@ -64,9 +66,9 @@ export class PackSupervisor {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    const process = this.#process
-    process?.kill('its source is closed')
-    await process?.ended
+    const processes = [...this.#retiring, ...(this.#process === undefined ? [] : [this.#process])]
+    for (const process of processes) process.kill('its source is closed')
+    await Promise.all(processes.map(({ ended }) => ended))
   }
 
   #current(): PackProcess {
@@ -109,9 +111,11 @@ export class PackSupervisor {
     this.#crashes = 0
     this.#notBeforeMs = 0
     if (old === undefined) return
+    this.#retiring.add(old)
+    old.ended.then(() => this.#retiring.delete(old))
     const end = (): void => {
       if (old.calls === 0) old.kill('another version of the pack replaces it')
-      else setTimeout(end, 1_000).unref()
+      else if (!old.hasEnded) setTimeout(end, 1_000).unref()
     }
     end()
   }
