@@ -82,7 +82,7 @@ interface FrameOptions {
 
 async function* frames({ reader, leave, findRefusal, ended, clock }: FrameOptions): AsyncGenerator<string> {
   try {
-    yield frame('ready', `{"missed":${reader.hasMissed}}`, reader.cursor)
+    yield frame('ready', `{"missed":${reader.hasGap}}`, reader.cursor)
     let checkedAtMs = clock.monotonicMs()
     while (!ended.aborted) {
       const { changed, left, cursor } = await reader.take(CHECK_MS, ended)

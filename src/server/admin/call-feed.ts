@@ -14,13 +14,13 @@ import type { Store } from '#store/collet-store'
 const POLL_MS = 250
 const GROUPS_AT_ONCE = 500
 /** Maximum number of commits that a reconnecting reader gets; a reader that missed more must list calls again. */
-const MAX_MISSED = 2_000
+const MAX_BACKLOG = 2_000
 /** Maximum number of changed calls that are kept for a slow reader. */
 const MAX_WAITING = 2_000
 
 export interface ChangedCall {
   readonly call: CallSummary
-  /** Events of the call since the last page. */
+  /** Types of the events of the call since the last page that the reader took. */
   readonly events: readonly CallChange['type'][]
   readonly code: ErrorCode | undefined
   /** The operator who made the call in the principal's name; absent if these events name no operator. */
@@ -48,13 +48,13 @@ export class CallFeed {
   async open(filter: FollowedCalls, after?: string): Promise<CallReader> {
     if (this.#isClosed) throw shuttingDownError()
     const reader = new CallReader(filter, this.#options.clock, () => this.#readers.delete(reader))
-    // The reader is added before the missed changes are read, so that no change is lost between them and the next poll.
+    // The reader is added before the backlog is read, so that no change is lost between them and the next poll.
     this.#readers.add(reader)
     try {
       this.#started ??= this.#start()
       await this.#started
-      const missed = after === undefined ? [] : await this.#missedSince(after, filter)
-      reader.begin(missed, cursorOf(this.#chains))
+      const backlog = after === undefined ? [] : await this.#backlogSince(after, filter)
+      reader.begin(backlog, cursorOf(this.#chains))
       return reader
     } catch (error) {
       reader.leave()
@@ -109,8 +109,9 @@ export class CallFeed {
   async #advance(groups: readonly JournalGroup[]): Promise<void> {
     if (groups.some(({ writer }) => !this.#chains.has(writer))) {
       for (const chain of await this.#options.store.journalChains()) {
-        const group = this.#chains.get(chain.writer)?.group ?? -1
-        this.#chains.set(chain.writer, { ...chain, group })
+        const group = this.#chains.get(chain.writer)?.group ?? BEFORE_FIRST_GROUP
+        // A chain counts as ended only once it is read to its end; until then a cursor must name it.
+        this.#chains.set(chain.writer, { ...chain, group, hasEnded: chain.hasEnded && group >= chain.group })
       }
     }
     for (const { writer, group, events } of groups) {
@@ -138,19 +139,19 @@ export class CallFeed {
   }
 
   /** The changes since a cursor; `undefined` if there are too many, or the cursor is from another store. */
-  async #missedSince(after: string, filter: FollowedCalls): Promise<readonly ChangedCall[] | undefined> {
+  async #backlogSince(after: string, filter: FollowedCalls): Promise<readonly ChangedCall[] | undefined> {
     const chains = await this.#options.store.journalChains()
     const positions = positionsOf(after, chains)
     if (positions === undefined) return undefined
-    const missed: JournalGroup[] = []
+    const groupsSince: JournalGroup[] = []
     for (;;) {
       const groups = await this.#options.store.readJournal([...positions.values()], GROUPS_AT_ONCE)
       for (const group of groups) positions.set(group.writer, group)
-      missed.push(...groups)
-      if (missed.length > MAX_MISSED) return undefined
+      groupsSince.push(...groups)
+      if (groupsSince.length > MAX_BACKLOG) return undefined
       if (groups.length < GROUPS_AT_ONCE) break
     }
-    return await this.#changesIn(missed, ({ tenant }) => isTenantOf(filter, tenant))
+    return await this.#changesIn(groupsSince, ({ tenant }) => isTenantOf(filter, tenant))
   }
 
   #endAll(why: ToolError): void {
@@ -183,10 +184,10 @@ export class CallReader {
   readonly #changed = new Map<string, ChangedCall>()
   /** Records of calls that no longer match the filter. */
   readonly #left = new Set<string>()
-  /** Pushes that arrived before `begin`, which adds the missed, older changes; `undefined` after it. */
+  /** Pushes that arrived before `begin`, which adds the backlog; `undefined` after it. */
   #early: (() => void)[] | undefined = []
   #cursor: string | undefined
-  #hasMissed = false
+  #hasGap = false
   #end: ToolError | undefined
   #wake: (() => void) | undefined
 
@@ -197,8 +198,8 @@ export class CallReader {
   }
 
   /** Whether changes since the reader's cursor were skipped. */
-  get hasMissed(): boolean {
-    return this.#hasMissed
+  get hasGap(): boolean {
+    return this.#hasGap
   }
 
   /** Position for a reconnecting reader, valid on any server of the store; absent if there are too many writers. */
@@ -215,12 +216,12 @@ export class CallReader {
     return isTenantOf(this.#filter, tenant)
   }
 
-  /** `missed` is `undefined` if the missed changes are skipped. */
-  begin(missed: readonly ChangedCall[] | undefined, cursor: string | undefined): void {
+  /** `backlog` contains the changes since the reader's cursor; `undefined` if they are skipped. */
+  begin(backlog: readonly ChangedCall[] | undefined, cursor: string | undefined): void {
     const early = this.#early ?? []
     this.#early = undefined
-    this.#hasMissed = missed === undefined
-    this.push(missed ?? [], cursor)
+    this.#hasGap = backlog === undefined
+    this.push(backlog ?? [], cursor)
     for (const push of early) push()
   }
 
@@ -264,9 +265,21 @@ export class CallReader {
     const { states } = this.#filter
     if (states === undefined || states.includes(state)) {
       this.#left.delete(record)
-      this.#changed.set(record, change)
+      this.#changed.set(record, withEarlier(change, this.#changed.get(record)))
     } else if (this.#changed.delete(record) || statesBefore(change).some((before) => states.includes(before)))
       this.#left.add(record)
+  }
+}
+
+/** The change together with an earlier one that the reader has not taken yet. */
+function withEarlier(change: ChangedCall, earlier: ChangedCall | undefined): ChangedCall {
+  if (earlier === undefined) return change
+  const isSameState = change.call.state === earlier.call.state
+  return {
+    ...earlier,
+    ...change,
+    events: [...new Set([...earlier.events, ...change.events])],
+    code: change.code ?? (isSameState ? earlier.code : undefined),
   }
 }
 
@@ -320,20 +333,22 @@ function codeOf({ state }: CallSummary, events: readonly CallChange[]): ErrorCod
   return undefined
 }
 
+const BEFORE_FIRST_GROUP = -1
 /** Maximum number of positions in a cursor, which must fit into a header; with more open chains there is no cursor. */
 const MAX_POSITIONS = 200
-const CURSOR = /^\d{1,15}(?:\.\d{1,15}-\d{1,15}){0,200}$/
+const CURSOR = /^\d{1,15}(?:\.\d{1,15}-\d{0,15}){0,200}$/
 
 /**
- * The number of the newest chain, and the position in each chain that may still grow. Writers are numbered in the order in which they
- * begin, so a chain that a cursor does not name had ended before the cursor was made, or began after it.
+ * The number of the newest chain, and the position in each chain that may still grow; the position is empty if nothing of the chain was
+ * read. Writers are numbered in the order in which they begin, so a chain that a cursor does not name had ended before the cursor was
+ * made, or began after it.
  */
 function cursorOf(chains: ReadonlyMap<string, JournalChain>): string | undefined {
   const all = [...chains.values()]
-  const open = all.filter(({ hasEnded, group }) => !hasEnded && group >= 0)
+  const open = all.filter(({ hasEnded }) => !hasEnded)
   if (open.length > MAX_POSITIONS) return undefined
   const newest = all.reduce((max, { no }) => Math.max(max, no), 0)
-  return [newest, ...open.map(({ no, group }) => `${no}-${group}`)].join('.')
+  return [newest, ...open.map(({ no, group }) => `${no}-${group < 0 ? '' : group}`)].join('.')
 }
 
 /** Returns `undefined` if the text is not a cursor of this store. */
@@ -344,7 +359,9 @@ function positionsOf(
   if (!CURSOR.test(cursor)) return undefined
   const [newest = '', ...named] = cursor.split('.')
   const positions = new Map(
-    named.map((text) => text.split('-').map(Number)).map(([no = 0, group = 0]) => [no, group]),
+    named
+      .map((text) => text.split('-'))
+      .map(([no, group = '']) => [Number(no), group === '' ? BEFORE_FIRST_GROUP : Number(group)]),
   )
   const known = new Set(chains.map(({ no }) => no))
   const areKnown = [...positions.keys()].every((no) => known.has(no))
