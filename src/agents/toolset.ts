@@ -187,7 +187,7 @@ export class Toolset {
       modelBytes,
       revision: NEW_REVISION,
       tool: tool.shown,
-      readTool: () => READ_RESULT,
+      readToolName: () => READ_RESULT,
     } as const
     const members =
       fitResult(success, callId, options)?.members ?? encodeValue(success, tool.shown, NEW_REVISION)

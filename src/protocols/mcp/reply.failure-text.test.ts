@@ -39,7 +39,7 @@ const target = {
   tool: undefined,
   hasCallId: false,
   modelBytes: 0,
-  readTool: () => 'read_result',
+  readToolName: () => 'read_result',
   metadataUrl: undefined,
   envelope: new ResultEnvelopes({ name: 'collet', serverVersion: '1' }).of('2025-11-25'),
 }

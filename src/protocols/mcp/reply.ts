@@ -60,7 +60,7 @@ export interface ReplyTarget {
   /** Maximum bytes of a result that a model gets at once; 0 = no limit (MCP-180). */
   readonly modelBytes: number
   /** Name of the tool that reads results. */
-  readTool(): string
+  readToolName(): string
   /** False on stdio, which has no status codes. */
   readonly hasHttp: boolean
   readonly metadataUrl: string | undefined

@@ -380,7 +380,7 @@ export class ToolCalls {
       envelope: this.#envelopes.of(revision),
       tool,
       modelBytes: asked.modelBytes ?? tool?.policy.modelBytes ?? options.modelBytes ?? 0,
-      readTool: () => readToolName(this.tables.of(gateway.catalogFor(principal))),
+      readToolName: () => readToolName(this.tables.of(gateway.catalogFor(principal))),
       hasHttp: headers !== undefined,
       metadataUrl: options.metadataUrl?.(),
     }

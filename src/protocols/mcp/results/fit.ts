@@ -11,9 +11,10 @@ import { blocksBytes, fitBlocks } from './fit-blocks.ts'
 
 /*
  * Prepares a result for a model: applies the projection and the format of the tool's policy, and shortens a result that has more
- * bytes than the model may get at once. `reply.ts` calls it before it encodes a result.
- * Invariants: a result that fits is not changed; a shortened one describes what was left out and names the address of the whole;
- * `structuredContent` that a declared schema requires is sent, and says so itself if it is shortened.
+ * bytes than the model may get at once. `reply.ts` and `agents/toolset.ts` call `fitResult` before they encode a result.
+ * Invariants: a result that fits is changed only by the projection and the format; a shortened one describes what was left out and
+ * names the address of the whole; `structuredContent` that a declared schema requires is sent, unless the tool has a projection, and
+ * says so itself if it is shortened.
  */
 
 export interface FitOptions {
@@ -22,13 +23,13 @@ export interface FitOptions {
   readonly revision: Revision
   readonly tool: ShownTool | undefined
   /** Name of the tool that reads results. */
-  readTool(): string
+  readToolName(): string
 }
 
 export interface FittedResult {
   /** `content` and `structuredContent`, as JSON without braces. */
   readonly members: string
-  /** Member of `_meta` for programs. */
+  /** JSON of the `_meta` member that tells programs where the whole result is. */
   readonly shapedJson: string
 }
 
@@ -78,7 +79,8 @@ class Fitting {
   readonly #max: number
   #leftOut: readonly LeftOut[] = []
   #projected: readonly string[] = []
-  #hasShortStructure = false
+  /** The size of the structured content if it is not sent whole. */
+  #longStructureBytes: number | undefined
   /** The address at which the pointers of `#leftOut` begin. */
   #at: string
 
@@ -96,10 +98,9 @@ class Fitting {
     const blocks = parts.blocks?.map((block) => this.#projectBlock(block))
     const fitted = blocks === undefined ? this.#fitValue(structured ?? null) : this.#fitBlocks(blocks)
     const member = this.#structured(structured, parts.blocks === undefined)
-    this.#hasShortStructure = !member.isWhole
     const isWhole = fitted.isWhole && member.isWhole && this.#projected.length === 0
     if (isWhole && tool?.policy.modelFormat !== 'toon') return undefined
-    return this.#result(fitted.blocks, member.json, outcome.valueJson.length)
+    return this.#result(fitted.blocks, member.json, byteLength(outcome.valueJson))
   }
 
   fitFailure(message: string, shown: Shown | undefined): FittedResult | undefined {
@@ -109,9 +110,9 @@ class Fitting {
     const { structuredJson } = shown ?? {}
     const isWhole = structuredJson === undefined || !exceeds(structuredJson, this.#max)
     if (fitted.isWhole && isWhole) return undefined
-    this.#hasShortStructure = !isWhole
+    if (!isWhole) this.#longStructureBytes = byteLength(structuredJson)
     const structured = structuredJson === undefined || !isWhole ? undefined : structuredJson
-    const size = message.length + (shown?.contentJson?.length ?? 0)
+    const size = byteLength(shown === undefined ? message : (shown.contentJson ?? '[]'))
     const json = structured === undefined ? undefined : structuredMember(structured, this.#options.revision)
     return this.#result(fitted.blocks, json, size)
   }
@@ -167,24 +168,26 @@ class Fitting {
 
   /**
    * Without a declared schema a large value is left out. A declared schema requires a conforming value: a shortened one if it can say
-   * that it is shortened, otherwise the whole.
+   * that it is shortened, otherwise the whole. `isOnlyContent`: the
+   * result has no content blocks besides this value.
    */
   #structured(
     value: JsonValue | undefined,
-    isContent: boolean,
+    isOnlyContent: boolean,
   ): { readonly json?: string; readonly isWhole: boolean } {
     if (value === undefined) return { isWhole: true }
     const { tool, revision } = this.#options
     const shape = tool === undefined ? undefined : shapeOf(tool)
     if (shape?.isNothing === true && value === null) return { isWhole: true }
-    const isObject = isJsonObject(value) && (shape?.output === undefined || shape.isObject || !isContent)
+    const isObject = isJsonObject(value) && (shape?.output === undefined || shape.isObject || !isOnlyContent)
     const write = (json: string) => structuredMember(json, revision, isObject)
     const json = JSON.stringify(value)
     if (byteLength(json) <= this.#max) return { json: write(json), isWhole: true }
-    if (tool === undefined || shape?.output === undefined || tool.policy.project !== undefined)
-      return { isWhole: false }
-    const short = this.#shortened(value, tool)
-    return short === undefined ? { json: write(json), isWhole: true } : { json: write(short), isWhole: false }
+    const hasDeclared = tool !== undefined && shape?.output !== undefined && tool.policy.project === undefined
+    const short = hasDeclared ? this.#shortened(value, tool) : undefined
+    if (hasDeclared && short === undefined) return { json: write(json), isWhole: true }
+    this.#longStructureBytes = byteLength(json)
+    return short === undefined ? { isWhole: false } : { json: write(short), isWhole: false }
   }
 
   #shortened(value: JsonValue, tool: ShownTool): string | undefined {
@@ -192,7 +195,7 @@ class Fitting {
     if (tool.checkOutput(short).length > 0) return undefined
     const note = `Shortened. The whole value is at ${this.#handle}`
     const noted: JsonValue = isJsonObject(short) ? { ...short, [SHAPED_MEMBER]: note } : short
-    const canSay = noted !== short && (takesNote(tool) || tool.checkOutput(noted).length === 0)
+    const canSay = noted !== short && (needsShortenedMember(tool) || tool.checkOutput(noted).length === 0)
     if (canSay) return JSON.stringify(noted)
     // A shortened string ends with a mark that says so.
     return leftOut.every(({ unit }) => unit === 'characters') ? json : undefined
@@ -204,9 +207,11 @@ class Fitting {
       this.#projected.length === 0
         ? []
         : [`This server leaves out members: ${shortList(this.#projected, this.#projected.length, 12)}.`]
-    const tool = this.#options.readTool()
+    const tool = this.#options.readToolName()
     if (this.#leftOut.length === 0) {
-      const structure = this.#hasShortStructure ? [`The structured content is too long: ${size} bytes.`] : []
+      const structureBytes = this.#longStructureBytes
+      const structure =
+        structureBytes === undefined ? [] : [`The structured content is too long: ${structureBytes} bytes.`]
       if (projected.length + structure.length === 0) return undefined
       const said = [...projected, ...structure].join(' ')
       return `${said} The whole result is at ${this.#handle}; read it with ${tool}.`
@@ -236,7 +241,10 @@ interface FittedContent {
 }
 
 /** True if the listed schema must be extended with the member that marks a shortened value; `withNote` adds it. */
-export function takesNote({ source, outputSchema }: Pick<ShownTool, 'source' | 'outputSchema'>): boolean {
+export function needsShortenedMember({
+  source,
+  outputSchema,
+}: Pick<ShownTool, 'source' | 'outputSchema'>): boolean {
   // Schemas of other MCP servers are listed unchanged.
   if (source === 'mcp' || outputSchema?.type !== 'object') return false
   return outputSchema.additionalProperties === false && outputSchema.maxProperties === undefined
