@@ -45,9 +45,9 @@ export interface MenuChoice {
 }
 
 /** One filter of a list: a dashed button if not set, a solid button with its values if set. Its cross or Backspace clears it. */
-export const Filter = memo(function Filter({ label, options, values, onChange }: FilterProps): ReactNode {
+export const Filter = memo(function Filter(props: FilterProps): ReactNode {
+  const { label, options, labelOf, values, onChange } = props
   const isSet = values.length > 0
-  const names = isSet ? namesOf(values, listOf(options)) : []
   return (
     <MenuProvider values={{ chosen: [...values] }} setValues={({ chosen }) => onChange(chosen ?? [])}>
       <span className="filter-set">
@@ -58,7 +58,7 @@ export const Filter = memo(function Filter({ label, options, values, onChange }:
           }}
         >
           {label}
-          {isSet ? <b>{names.join(', ')}</b> : <Icon name="down" size={12} />}
+          {isSet ? <b>{values.map(labelOf).join(', ')}</b> : <Icon name="down" size={12} />}
         </MenuButton>
         {isSet && (
           <button
@@ -73,43 +73,35 @@ export const Filter = memo(function Filter({ label, options, values, onChange }:
         )}
       </span>
       <AriaMenu className="menu" gutter={4} fixed unmountOnHide>
-        <FilterOptions options={options} />
+        <FilterOptions options={options} labelOf={labelOf} />
       </AriaMenu>
     </MenuProvider>
   )
 })
 
 /** Rendered only while the menu is open, because counting can take a while. */
-function FilterOptions({ options }: Pick<FilterProps, 'options'>): ReactNode {
-  return listOf(options).map((option) => (
+function FilterOptions({ options, labelOf }: Pick<FilterProps, 'options' | 'labelOf'>): ReactNode {
+  return options().map((option) => (
     <MenuItemCheckbox key={option.value} className="menu-item" name="chosen" value={option.value}>
       <MenuItemCheck className="menu-check">
         <Icon name="check" size={12} />
       </MenuItemCheck>
-      <span className="grow">{option.label ?? option.value}</span>
+      <span className="grow">{labelOf(option.value)}</span>
       {option.count !== undefined && <span className="count">{option.count}</span>}
     </MenuItemCheckbox>
   ))
 }
 
-function listOf(options: FilterProps['options']): readonly FilterOption[] {
-  return typeof options === 'function' ? options() : options
-}
-
-function namesOf(values: readonly string[], options: readonly FilterOption[]): readonly string[] {
-  return values.map((value) => options.find((option) => option.value === value)?.label ?? value)
-}
-
 interface FilterProps {
   readonly label: string
-  /** A function is called when the menu opens. */
-  readonly options: readonly FilterOption[] | (() => readonly FilterOption[])
+  /** Called only while the menu is open. */
+  readonly options: () => readonly FilterOption[]
+  readonly labelOf: (value: string) => string
   readonly values: readonly string[]
   readonly onChange: (values: readonly string[]) => void
 }
 
 export interface FilterOption {
   readonly value: string
-  readonly label?: string
   readonly count?: number
 }

@@ -56,9 +56,16 @@ function ToolFilter({ name, query, tools }: ToolFilterProps): ReactNode {
   const now = useRef({ query, tools })
   now.current = { query, tools }
   const options = useCallback(() => optionsOf(name, now.current), [name])
+  const labelOf = useCallback((value: string) => valueLabel(name, value, now.current.tools), [name])
   const choose = useCallback((values: readonly string[]) => now.current.query.setFilter(name, values), [name])
   return (
-    <Filter label={LABELS[name]} values={query.filters[name] ?? NONE} options={options} onChange={choose} />
+    <Filter
+      label={LABELS[name]}
+      values={query.filters[name] ?? NONE}
+      options={options}
+      labelOf={labelOf}
+      onChange={choose}
+    />
   )
 }
 
@@ -95,11 +102,11 @@ function optionsOf(
   const values = name === 'source' ? [...new Set([...sources, ...set])].sort(byLetters) : FILTERS[name]
   return values
     .filter((value) => name !== 'source' || counts.has(value) || set.includes(value))
-    .map((value) => ({
-      value,
-      label: name === 'source' ? sourceLabel(value, tools) : (VALUE_LABELS.get(value) ?? value),
-      count: counts.get(value) ?? 0,
-    }))
+    .map((value) => ({ value, count: counts.get(value) ?? 0 }))
+}
+
+function valueLabel(name: FilterName, value: string, tools: SearchableTools): string {
+  return name === 'source' ? sourceLabel(value, tools) : (VALUE_LABELS.get(value) ?? value)
 }
 
 function sourceLabel(toolkit: string, { listing }: SearchableTools): string {
