@@ -1,7 +1,16 @@
 import { useEffect, useEffectEvent } from 'react'
 import { createStore } from './store.ts'
 
-/** Whether single letters act as shortcuts. People who use speech input turn them off (WCAG 2.1.4). */
+/**
+ * The keyboard shortcuts of the console, and the choice to turn off those that begin with a letter. Components register theirs with
+ * `useKey`; `main.tsx` starts the one listener for the page.
+ * Invariant: a letter typed into a field never triggers a shortcut.
+ */
+
+/** Above its first use: the module reads the choice while it loads. */
+const STORAGE_KEY = 'collet-single-keys'
+
+/** Whether letters act as shortcuts, alone and in sequences. People who use speech input turn them off (WCAG 2.1.4). */
 export const singleKeys = createStore(read() !== 'off')
 
 export function setSingleKeys(isOn: boolean): void {
@@ -9,13 +18,14 @@ export function setSingleKeys(isOn: boolean): void {
   try {
     localStorage.setItem(STORAGE_KEY, isOn ? 'on' : 'off')
   } catch {
-    // Without storage the choice lasts until the page is left.
+    // Without storage, the choice lasts until the page is left.
   }
 }
 
 /**
- * Runs a function on a key press while the component is mounted. Keys are `j`, `?`, `Escape`, `mod+k` (Command on a Mac, Control
- * elsewhere) or `g c` (one after the other). The component mounted last wins. Letters work only outside of fields.
+ * Runs a function on a key press while the component is mounted. `keys` is a key (`j`, `?`, `Escape`), a combination (`mod+k`:
+ * Command on a Mac, Control elsewhere) or a sequence (`g c`). The component mounted last wins. Letters work only outside fields,
+ * dialogs and menus, and only while `singleKeys` is on.
  */
 export function useKey(keys: string, act: (event: KeyboardEvent) => void, isOn = true): void {
   const latest = useEffectEvent(act)
@@ -34,37 +44,36 @@ interface Binding {
   readonly act: (event: KeyboardEvent) => void
 }
 
-const STORAGE_KEY = 'collet-single-keys'
 /** How long `g` waits for its second letter. */
 const SEQUENCE_MS = 1200
 
 /** The newest binding is first. */
 const bindings: Binding[] = []
-let before: { readonly key: string; readonly at: number } | undefined
+let previous: { readonly key: string; readonly at: number } | undefined
 
 /** Adds the one listener for the whole page. */
 export function listenToKeys(): void {
   addEventListener('keydown', (event) => {
     if (event.defaultPrevented || event.isComposing) return
     const found = find(event)
-    before = event.key.length === 1 ? { key: event.key, at: event.timeStamp } : undefined
+    previous = event.key.length === 1 ? { key: event.key, at: event.timeStamp } : undefined
     if (found === undefined) return
-    before = undefined
+    previous = undefined
     event.preventDefault()
     found.act(event)
   })
 }
 
 function find(event: KeyboardEvent): Binding | undefined {
-  if (event.metaKey || event.ctrlKey) return named(`mod+${event.key.toLowerCase()}`)
+  if (event.metaKey || event.ctrlKey) return bindingFor(`mod+${event.key.toLowerCase()}`)
   if (event.altKey) return undefined
-  if (event.key.length > 1) return isInDialog(event.target) ? undefined : named(event.key)
+  if (event.key.length > 1) return isInDialog(event.target) ? undefined : bindingFor(event.key)
   if (!singleKeys.get() || isInField(event.target) || isInDialog(event.target)) return undefined
-  const isSecond = before !== undefined && event.timeStamp - before.at < SEQUENCE_MS
-  return (isSecond ? named(`${before?.key} ${event.key}`) : undefined) ?? named(event.key)
+  const isSecond = previous !== undefined && event.timeStamp - previous.at < SEQUENCE_MS
+  return (isSecond ? bindingFor(`${previous?.key} ${event.key}`) : undefined) ?? bindingFor(event.key)
 }
 
-function named(keys: string): Binding | undefined {
+function bindingFor(keys: string): Binding | undefined {
   return bindings.find((binding) => binding.keys === keys)
 }
 
