@@ -8,7 +8,7 @@ import { connect } from '#client/index'
 import { startServer } from '#server/start-server'
 import { writeToolTypes } from '#typescript/tool-types'
 import { testSettings } from '../test/test-settings.ts'
-import { readTools } from './search/read-tools.ts'
+import { OWN_SET, readSet } from './search/read-tools.ts'
 
 /**
  * `npm run bench:types`: how long the compiler takes for a program that calls 1 000 tools through a typed client, and how much memory.
@@ -21,7 +21,7 @@ const MAX_SECONDS = 3
 const MAX_MEGABYTES = 500
 const RUNS = 5
 
-const settings = testSettings({ tools: (await readTools()).slice(0, TOOLS) })
+const settings = testSettings({ tools: (await readSet(OWN_SET)).tools.slice(0, TOOLS) })
 const server = await startServer(settings)
 const tools = nameTools(await connect(server.url).list())
 await server.close()

@@ -4,7 +4,7 @@ import { nameTools } from '#cli/tools/write-types'
 import { connect } from '#client/index'
 import { startServer } from '#server/start-server'
 import { writeToolTypes } from '#typescript/tool-types'
-import { readTools } from '../../bench/search/read-tools.ts'
+import { OWN_SET, readSet } from '../../bench/search/read-tools.ts'
 import { openSource, SIGNAL } from '../sources/openapi/imported-api.ts'
 import { testSettings } from '../test-settings.ts'
 import { compile } from './compile.ts'
@@ -53,7 +53,7 @@ describe('types of real services', () => {
   it(
     'compile as a server lists the tools of GitHub and of public MCP servers, and none is wider than its schema',
     async () => {
-      const settings = testSettings({ tools: await readTools() })
+      const settings = testSettings({ tools: (await readSet(OWN_SET)).tools })
       const server = await startServer(settings, { graceMs: 0 })
       const listed = await connect(server.url).list()
       await server.close()
