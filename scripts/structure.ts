@@ -150,7 +150,7 @@ function print(modules: readonly Module[]): void {
 }
 
 function lacksOpening({ path, lines, hasOpening }: Module): boolean {
-  return path.startsWith('src/') && lines > MIN_LINES && !hasOpening
+  return !hasOpening && (path.startsWith('console/') || lines > MIN_LINES)
 }
 
 /** Words that comments avoid: an indefinite person instead of the actor, verbs of speech for data flow, metaphors. */

@@ -18,6 +18,10 @@ import { takeTokenFromAddress } from './api/session-token.ts'
 import { router } from './app/router.tsx'
 import { listenToKeys } from './keyboard.ts'
 
+/*
+ * Starts the console: its queries, its router and its keyboard shortcuts. The server's page loads this module first.
+ */
+
 takeTokenFromAddress()
 listenToKeys()
 reloadRestoredPages()

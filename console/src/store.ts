@@ -1,5 +1,9 @@
 import { useSyncExternalStore } from 'react'
 
+/*
+ * A value outside of React components that components can follow. Several modules use it.
+ */
+
 /** One value outside of React components: the connection, the command line, the theme. */
 export interface Store<Value> {
   get(): Value

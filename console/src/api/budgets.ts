@@ -3,6 +3,11 @@ import type { AnswerOf } from '../../../src/admin-api/operation.ts'
 import type { Budget, READ_BUDGETS } from '../../../src/admin-api/usage.ts'
 import { requestJson } from './client.ts'
 
+/*
+ * The query for budgets and whether one is used up. Several modules use it. The answer is shared, so that all pages show the
+ * same usage.
+ */
+
 export type { Budget } from '../../../src/admin-api/usage.ts'
 
 export const budgetsQuery = queryOptions({

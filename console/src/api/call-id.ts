@@ -1,3 +1,7 @@
+/*
+ * Makes random ids for new calls. Several pages use it. It works on pages without https too.
+ */
+
 /** A random id for a new call. Browsers offer `crypto.randomUUID` only over https or on localhost; this works on every page. */
 export function newCallId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16))

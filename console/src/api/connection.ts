@@ -1,5 +1,10 @@
 import { createStore, type Store } from '../store.ts'
 
+/*
+ * Watches whether the server answers, and retries after a failure. Several modules use it. Requests report their result here;
+ * pages only read the state.
+ */
+
 /** Whether the server answered the last request. `since`: the first failure; `nextTryAt`: the next attempt. */
 type Connection =
   | { readonly isLost: false }

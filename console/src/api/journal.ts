@@ -3,6 +3,11 @@ import type { JournalCheck, JournalState } from '../../../src/admin-api/server.t
 import { fetchOk, requestJson } from './client.ts'
 import { readEvents } from './live.ts'
 
+/*
+ * The newest check of the journal, and the request that runs one. `app/page-command.tsx` and `places/settings/journal.tsx`
+ * use it. A check ends when its signal aborts.
+ */
+
 export type { JournalCheck } from '../../../src/admin-api/server.ts'
 
 /** The newest check that this page has seen, because each server process remembers only the checks it ran itself. */

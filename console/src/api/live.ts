@@ -3,6 +3,10 @@ import { EventParser } from '../../../src/kernel/base/event-stream.ts'
 import { ApiError, fetchOk } from './client.ts'
 import { useSession } from './session.ts'
 
+/*
+ * Follows a stream of the server and resumes it after a break. Several pages use it. A reader continues at its last event id.
+ */
+
 export interface LiveEvent {
   readonly id: string
   readonly type: string

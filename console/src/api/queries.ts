@@ -2,6 +2,11 @@ import { type Query, QueryClient } from '@tanstack/react-query'
 import { ApiError } from './client.ts'
 import { connection } from './connection.ts'
 
+/*
+ * The cache of the server's answers and the rules for fetching again. Several pages use it. A refused request is not repeated
+ * on a timer.
+ */
+
 const MAX_RETRIES = 2
 
 /** The cache of answers. Old data stays on screen while it is refreshed. */

@@ -5,6 +5,11 @@ import { requestJson, sessionEnded } from './client.ts'
 import { sessionToken } from './session-token.ts'
 import { removeAllStored } from './user-storage.ts'
 
+/*
+ * The signed-in person, sign-in and sign-out. Several pages use it. Data of one person is never shown to another: the page is
+ * reloaded instead.
+ */
+
 /** The signed-in person and the server: the answer of `GET /console/session`, which needs no credential. */
 export interface Session {
   readonly server: {

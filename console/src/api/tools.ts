@@ -4,6 +4,11 @@ import type { READ_USAGE } from '../../../src/admin-api/usage.ts'
 import { SearchableTools, type ToolListing } from '../../../src/kernel/tool/listing.ts'
 import { fetchOk, requestJson } from './client.ts'
 
+/*
+ * The queries for the list of tools and their numbers of calls. Several pages use it. The search index is built again only if
+ * the list has changed.
+ */
+
 // The list of tools is searched with the same module as `collet tools`.
 export {
   type Condition,

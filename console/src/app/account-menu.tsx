@@ -5,6 +5,10 @@ import { Menu, type MenuChoice } from '../parts/menu.tsx'
 import { openDialog } from './pages.ts'
 import { toggleTheme } from './theme.ts'
 
+/*
+ * The menu of the signed-in person: jump, theme, shortcuts, sign in or out. `page.tsx` and `rail.tsx` use it.
+ */
+
 /**
  * The name and role of the signed-in person, if any, with a menu: jump, theme, shortcuts, sign in or out. `isSmall` shows an icon
  * instead of the name.

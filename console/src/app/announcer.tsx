@@ -1,6 +1,10 @@
 import type { ReactNode } from 'react'
 import { createStore, useStore } from '../store.ts'
 
+/*
+ * Announces texts to screen readers. Several pages use it. Changes are announced as counts, not row by row.
+ */
+
 /** Announces a text to screen readers: "12 new calls", "5 minutes left". Changes are announced as counts, not row by row. */
 export function announce(text: string): void {
   spoken.set(text)

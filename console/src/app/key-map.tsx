@@ -7,6 +7,11 @@ import { useStore } from '../store.ts'
 import { openDialog, PAGES } from './pages.ts'
 import { toggleTheme } from './theme.ts'
 
+/*
+ * The shortcuts that work on all pages, and their list. `frame.tsx` uses it. No shortcut approves, rejects, settles or
+ * revokes.
+ */
+
 /** Shortcuts that work on all pages, and the list that `?` opens. No shortcut approves, rejects, settles or revokes. */
 export function KeyMap(): ReactNode {
   const isOpen = useStore(openDialog) === 'keys'

@@ -2,6 +2,11 @@ import { useRouterState } from '@tanstack/react-router'
 import type { Virtualizer } from '@tanstack/react-virtual'
 import { useCallback, useEffect, useRef } from 'react'
 
+/*
+ * Saves the position in a long list, and returns to it after Back and Forward. Several pages use it. A link starts at the
+ * top.
+ */
+
 /** The position in a long list at which a person followed a link. */
 interface ListPosition {
   /** The row at the top of the list, and how many of its pixels were scrolled out of view. */

@@ -2,6 +2,11 @@ import type { ReactNode } from 'react'
 import { holdsScope, useSession } from '../api/session.ts'
 import { Empty } from '../parts/states.tsx'
 
+/*
+ * Takes the place of content that the credential may not see. Several pages use it. It names the missing scope and who can
+ * grant it.
+ */
+
 interface NeedsScopeProps {
   readonly scope: string
   /** A scope that is enough for reading. */

@@ -12,6 +12,11 @@ import { Icon } from '../parts/icon.tsx'
 import { visibleText } from '../parts/visible-text.ts'
 import { createStore, useStore } from '../store.ts'
 
+/*
+ * The line below each page: its terminal command, the journal check and the connection. Several pages use it. The page sets
+ * its command here. The line itself sends no request.
+ */
+
 /** Sets the terminal command that does the same as the page with its current filters and form. */
 export function usePageCommand(command: string): void {
   useEffect(() => {

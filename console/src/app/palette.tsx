@@ -18,6 +18,10 @@ import { useStore } from '../store.ts'
 import { openDialog, PAGES } from './pages.ts'
 import { recentTools } from './recent-tools.ts'
 
+/*
+ * Finds pages, tools and calls by a few letters. `frame.tsx` uses it. Without a query, it lists pages and recent tools.
+ */
+
 const MAX_TOOLS = 8
 
 /** Finds pages, tools and the calls to a tool by a few letters. Without a query, it lists pages and recent tools. */

@@ -13,6 +13,11 @@ import { AccountMenu } from './account-menu.tsx'
 import { openDialog, PAGES } from './pages.ts'
 import { toggleTheme } from './theme.ts'
 
+/*
+ * The navigation and its counts of waiting items. `frame.tsx` uses it. Lists that the person may not see are not requested,
+ * because each refusal is recorded.
+ */
+
 /** The navigation, with counts of items that wait for a person. */
 export function Rail(): ReactNode {
   const session = useSession()

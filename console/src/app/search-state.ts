@@ -1,6 +1,10 @@
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useCallback } from 'react'
 
+/*
+ * Keeps the state of a page in its URL, so that it can be shared. Several pages use it. Empty values are left out.
+ */
+
 /** The page state kept in the URL: query parameters by name. */
 export type SearchState = Readonly<Record<string, string>>
 

@@ -11,6 +11,11 @@ import { Empty, messageOf } from '../parts/states.tsx'
 import { useStore } from '../store.ts'
 import { openDialog } from './pages.ts'
 
+/*
+ * The sign-in dialog, and the text in place of a page that requires a sign-in. `frame.tsx` uses it. A page behind the dialog
+ * keeps its state.
+ */
+
 /** Replaces a page that requires a sign-in. */
 export function SignInNeeded({ isKeyless }: { readonly isKeyless: boolean }): ReactNode {
   return (

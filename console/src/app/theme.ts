@@ -1,5 +1,9 @@
 import { createStore } from '../store.ts'
 
+/*
+ * The light or dark theme. Several modules use it. A theme that equals the computer's setting is stored as `system`.
+ */
+
 /** `system` follows the computer's setting. */
 type Theme = 'system' | 'light' | 'dark'
 

@@ -1,6 +1,10 @@
 import { useRef, useState } from 'react'
 import { messageOf } from './states.tsx'
 
+/*
+ * Runs a request that a person starts, and keeps its state and failure. Several pages use it. Only one runs at a time.
+ */
+
 /** A request that a person starts, and its state. */
 export interface Action {
   readonly isBusy: boolean

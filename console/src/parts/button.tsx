@@ -4,6 +4,10 @@ import { useStore } from '../store.ts'
 import { copyText } from './copy-text.ts'
 import { Icon, type IconName } from './icon.tsx'
 
+/*
+ * Buttons: with text, with only an icon, and for copying. Several pages use it. Each has a name for screen readers.
+ */
+
 export interface ButtonProps
   extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, 'className' | 'disabled' | 'type' | 'children'> {
   readonly children: ReactNode

@@ -4,6 +4,10 @@ import { CopyButton } from './button.tsx'
 import { Code } from './code.tsx'
 import { Segment } from './tabs.tsx'
 
+/*
+ * Addresses of the server and the text to paste into a client. Several pages use it. The server supplies the texts.
+ */
+
 /** Addresses of the server, each with a copy button. `isShort` shows only their paths. */
 export function Endpoints({ endpoints, isShort = false }: EndpointsProps): ReactNode {
   return (

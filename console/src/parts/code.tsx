@@ -4,6 +4,10 @@ import { formatCount } from './format.ts'
 import { Json, LongCode } from './long-code.tsx'
 import { visibleText } from './visible-text.ts'
 
+/*
+ * Shows code, data and differences between lines. Several pages use it. Only the beginning of a long text is shown at first.
+ */
+
 const MAX_CHARACTERS = 20_000
 
 /** Code or data: a schema, an answer, a command. Only the beginning of a long text is shown, with buttons to show or save all. */

@@ -5,6 +5,11 @@ import { Button } from './button.tsx'
 import { TextField } from './field.tsx'
 import { Note } from './meaning.tsx'
 
+/*
+ * Dialogs, their forms, and the confirmation of actions that cannot be undone. Several pages use it. A confirmation whose
+ * action has failed stays open and shows the error.
+ */
+
 /** A dialog over the page. Without `onClose` it cannot be closed. */
 export function Dialog({ title, isOpen, onClose, children }: DialogProps): ReactNode {
   return (

@@ -3,6 +3,11 @@ import { Diff } from './code.tsx'
 import { Tag, type Tone } from './meaning.tsx'
 import { visibleJson, visibleText } from './visible-text.ts'
 
+/*
+ * The differences between two definitions of a tool. Several pages use it. Untrusted texts are shown with their invisible
+ * characters.
+ */
+
 /** One difference between two definitions of a tool, as the server found it. */
 export interface Difference {
   /** The path of the changed member: `description`, `input/properties/labels`. */

@@ -8,6 +8,10 @@ import {
 } from 'react'
 import { Icon } from './icon.tsx'
 
+/*
+ * Form fields: label, control, hint and error, and the search field of a page. Several pages use it.
+ */
+
 export interface FieldProps {
   readonly label: ReactNode
   /** A grey text after the label: "optional", a type, a default. */

@@ -1,3 +1,7 @@
+/*
+ * Formats counts, times, durations, hashes and sizes for people. Several pages use it. Times are in the reader's time zone.
+ */
+
 // How the console formats numbers, times and hashes.
 
 const COUNT = new Intl.NumberFormat('en-US')

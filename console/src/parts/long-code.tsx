@@ -1,6 +1,11 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { type ReactNode, useMemo, useRef } from 'react'
 
+/*
+ * Shows a text of any size. `code.tsx` and `places/approvals/arguments.tsx` use it. Only the rows in view are in the
+ * document.
+ */
+
 const ROW_PX = 20
 const OVERSCAN = 10
 /** A longer line continues on the next row, because browsers need seconds to lay out a row of a megabyte. */

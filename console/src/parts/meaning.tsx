@@ -2,6 +2,10 @@ import type { ReactNode } from 'react'
 import { Icon, type IconName } from './icon.tsx'
 import { visibleText } from './visible-text.ts'
 
+/*
+ * Marks with a fixed meaning: safety tier, state, tag, note and banner. Several pages use it. None depends on colour alone.
+ */
+
 /** The safety tier of a tool, as bars and a word. */
 export function Tier({
   tier,

@@ -9,6 +9,11 @@ import {
 import { type KeyboardEvent, memo, type ReactNode } from 'react'
 import { Icon, type IconName } from './icon.tsx'
 
+/*
+ * A menu of actions, and a filter that is a menu of checkboxes. Several pages use it. Options are counted only while the menu
+ * is open.
+ */
+
 /** Actions behind one button. */
 export function Menu({ label, icon, items, className = 'btn', hasArrow = true }: MenuProps): ReactNode {
   return (

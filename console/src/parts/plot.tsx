@@ -1,5 +1,9 @@
 import type { ReactNode } from 'react'
 
+/*
+ * Small charts without axes. `places/calls/tally.tsx` and `places/tool/about.tsx` use it. Screen readers get a summary.
+ */
+
 /** Small stacked bars without axes: grey for normal values, colours for failures. Screen readers get `summary`. */
 export function Bars({ bars, summary, height = 24, gap = 1, className = 'plot' }: BarsProps): ReactNode {
   const max = Math.max(1, ...bars.map((bar) => bar.parts.reduce((sum, { value }) => sum + value, 0)))

@@ -3,6 +3,11 @@ import { Button } from './button.tsx'
 import { Icon } from './icon.tsx'
 import { visibleText } from './visible-text.ts'
 
+/*
+ * The states of a list or request: empty, loading, failed, in progress. Several pages use it. Invisible characters in the
+ * message of an error are escaped.
+ */
+
 /** An empty list. If a filter is set, callers name it and offer to clear it; otherwise they describe what will appear and when. */
 export function Empty({ title, children, actions }: EmptyProps): ReactNode {
   return (

@@ -1,6 +1,10 @@
 import { type FocusEvent, type KeyboardEvent, type ReactNode, useCallback, useRef, useState } from 'react'
 import { useKey } from '../keyboard.ts'
 
+/*
+ * A table, and keyboard navigation in a list. Several pages use it. A list is one tab stop.
+ */
+
 /** A table with a caption and a head. Callers write the rows: `<tr>` with a `<th scope="row">` first. */
 export function Table({ caption, columns, children, className, rowCount }: TableProps): ReactNode {
   return (

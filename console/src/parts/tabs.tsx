@@ -1,6 +1,10 @@
 import { Tab, TabList, TabPanel, TabProvider } from '@ariakit/react'
 import type { ReactNode } from 'react'
 
+/*
+ * Switches between views of the same data: a row of buttons, or tabs with panels. Several pages use it.
+ */
+
 /** A row of buttons that switch between views of the same data. */
 export function Segment<Value extends string>(props: SegmentProps<Value>): ReactNode {
   const { label, value, options, onChange } = props

@@ -2,6 +2,10 @@ import type { ReactNode } from 'react'
 import { formatClock } from './format.ts'
 import { Icon, type IconName } from './icon.tsx'
 
+/*
+ * A list of events in order, each with time, icon and text. Several pages use it.
+ */
+
 /** A list of events in order, each with time, icon and text. */
 export function Timeline({ label, events, isFlush = false }: TimelineProps): ReactNode {
   return (

@@ -1,3 +1,7 @@
+/*
+ * Makes untrusted text safe to read: characters that hide or reorder text are shown as escapes. Several pages use it.
+ */
+
 /** Control characters, characters that reorder or hide text (tags, fillers, selectors), and line separators. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu
 

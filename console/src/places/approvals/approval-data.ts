@@ -10,6 +10,11 @@ import type { AnswerOf, BodyOf } from '../../../../src/admin-api/operation.ts'
 import { requestJson } from '../../api/client.ts'
 import { untilRefused } from '../../api/queries.ts'
 
+/*
+ * The queries for approvals, and the requests that decide them. Several pages use it. After a decision all approvals are
+ * fetched again.
+ */
+
 export type {
   Approval as WholeApproval,
   ApprovalLink as MadeLink,

@@ -16,6 +16,11 @@ import {
   WHOLE_INPUT,
 } from './argument-text.ts'
 
+/*
+ * Shows the whole input of a call that waits for approval. `approval-screen.tsx` uses it. It reports when the end has been
+ * seen.
+ */
+
 const VIEWS = [
   { value: 'readable', label: 'Readable' },
   { value: 'json', label: 'JSON' },

@@ -7,6 +7,10 @@ import { Note } from '../../parts/meaning.tsx'
 import type { WholeApproval } from './approval-data.ts'
 import { leftOf, useNow } from './time-left.ts'
 
+/*
+ * The buttons that approve or reject. `approval-link.tsx` and `decision.tsx` use it. Enter in the reason decides nothing.
+ */
+
 const MAX_REASON_LENGTH = 1000
 
 interface DecideBarProps {

@@ -11,6 +11,10 @@ import type { Approval } from './approval-data.ts'
 import { Outcome } from './approval-screen.tsx'
 import { leftOf, useNow } from './time-left.ts'
 
+/*
+ * The list of waiting and decided approvals. `page.tsx` uses it. It is one tab stop with arrows inside.
+ */
+
 interface InboxProps {
   readonly current: string | undefined
   readonly waiting: readonly Approval[]

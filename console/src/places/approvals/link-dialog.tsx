@@ -8,6 +8,10 @@ import { formatClock } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
 import { type MadeLink, makeLink, type WholeApproval } from './approval-data.ts'
 
+/*
+ * Makes a link to an approval for a person without an account. `decision.tsx` uses it.
+ */
+
 const POWERS = [
   {
     value: 'decide',

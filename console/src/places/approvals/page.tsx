@@ -14,6 +14,11 @@ import { Decision } from './decision.tsx'
 import { Inbox } from './inbox.tsx'
 import './approvals.css'
 
+/*
+ * The page of approvals. The router loads it. People without a scope for it send no requests, because each refusal is
+ * recorded.
+ */
+
 const VIEWS = [
   { value: 'mine', label: 'Waiting for me' },
   { value: 'waiting', label: 'All waiting' },

@@ -1,6 +1,10 @@
 import { useEffect, useRef, useState } from 'react'
 import { announce } from '../../app/announcer.tsx'
 
+/*
+ * The time left until an approval expires, and its announcements. Several pages use it.
+ */
+
 const MINUTE_MS = 60_000
 /** A shorter remaining time is shown in amber. */
 const SHORT_MS = 10 * MINUTE_MS

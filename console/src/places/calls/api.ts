@@ -12,6 +12,11 @@ import { holdsScope, useSession } from '../../api/session.ts'
 import { formatDuration } from '../../parts/format.ts'
 import { type Filters, paramsOf } from './query.ts'
 
+/*
+ * The queries for calls and the texts of their members. Several pages use it. Contents are requested only by a person,
+ * because each reading is recorded.
+ */
+
 export type {
   CallChanges,
   CallDetails,

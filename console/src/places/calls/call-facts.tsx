@@ -14,6 +14,10 @@ import { visibleText } from '../../parts/visible-text.ts'
 import { type CallDetails, callerText, callQuery, contentsQuery } from './api.ts'
 import { stepNameOf } from './call-timeline.tsx'
 
+/*
+ * The facts of one call, and its actions: try it again, or stop it. `call-page.tsx` and `detail.tsx` use it.
+ */
+
 const PROTOCOLS: Readonly<Record<string, string>> = {
   otc: 'OTC',
   mcp: 'MCP',

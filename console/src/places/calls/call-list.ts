@@ -1,6 +1,11 @@
 import { createStore, type Store } from '../../store.ts'
 import type { CallChanges, CallPage, CallRow } from './api.ts'
 
+/*
+ * The list of calls in memory: changed calls stay in their row, new ones are added on top. `use-call-list.ts` uses it. No row
+ * moves while the list is held.
+ */
+
 /** The state of the list for the page. */
 export interface CallListView {
   /** Newest first, steps below their call. */

@@ -20,6 +20,10 @@ import { SettleForm } from './settle.tsx'
 import './calls.css'
 import './call.css'
 
+/*
+ * The page of one call: facts, timeline and actions. The router loads it. Without the scope, the page names it.
+ */
+
 /** Names the missing scope for people who may not see calls. */
 export function CallPage(): ReactNode {
   const { record = '' } = useParams({ strict: false })

@@ -18,6 +18,10 @@ import { type Column, Table, useListKeys } from '../../parts/table.tsx'
 import { type CallRow, callerText, runTimeText } from './api.ts'
 import type { LiveCallList } from './use-call-list.ts'
 
+/*
+ * Draws the rows of the list that are in view. `page.tsx` uses it. No row moves under the pointer.
+ */
+
 const COLUMNS: readonly Column[] = [
   { title: 'Time', className: 'c-time' },
   { title: 'State', className: 'c-state' },

@@ -14,6 +14,11 @@ import {
   type StepCall,
 } from './api.ts'
 
+/*
+ * Builds the timeline of a call from the events of its run and of the journal. Several pages use it. An event that repeats
+ * another is left out.
+ */
+
 /** The timeline of a call: the events of its run and of the journal, and its steps. */
 export function timelineOf(call: CallDetails): readonly TimelineEvent[] {
   const ofRun = call.timeline.flatMap(({ at, event, facts }, index) =>

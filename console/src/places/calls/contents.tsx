@@ -9,6 +9,10 @@ import { Table } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { type CallDetails, type CallOutcome, contentsQuery, type JournalRow } from './api.ts'
 
+/*
+ * The input and outcome of a call, shown on request, and its journal events. `call-page.tsx` and `detail.tsx` use it.
+ */
+
 /** The input and outcome of a call, shown on request to people with the scope calls:read. */
 export function Contents({ call }: { readonly call: CallDetails }): ReactNode {
   const query = useQuery(contentsQuery(call.record))

@@ -20,6 +20,10 @@ import { Tally } from './tally.tsx'
 import { type LiveCallList, useCallList } from './use-call-list.ts'
 import './calls.css'
 
+/*
+ * The page with the live list of calls. The router loads it. Query, live state and the open call are in the address.
+ */
+
 const SCOPE = 'admin:calls'
 
 /** For people without the scope, the page names it and sends no requests. */

@@ -1,5 +1,10 @@
 import { quoted } from '../../app/commands.ts'
 
+/*
+ * Reads the query bar: words become filters of the admin API and options of the command line. Several pages use it. Invalid
+ * words are kept with their error.
+ */
+
 /** A word of the query bar: `status:error`, `tool:Gmail.*`, `duration:>500ms`, `since:30m`. */
 export interface Token {
   readonly text: string

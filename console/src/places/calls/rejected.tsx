@@ -8,6 +8,10 @@ import { visibleText } from '../../parts/visible-text.ts'
 import { type RejectedRow, rejectedQuery } from './api.ts'
 import type { Filters } from './query.ts'
 
+/*
+ * The list of rejected requests, which are counted and not recorded as calls. `page.tsx` and `tally.tsx` use it.
+ */
+
 /** Labels of error codes; other codes are shown unchanged. */
 const CAUSES: Readonly<Record<string, string>> = {
   tool_not_found: 'unknown tool',

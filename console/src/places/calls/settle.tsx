@@ -10,6 +10,11 @@ import { formatClock } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
 import { type CallDetails, useHoldsScope } from './api.ts'
 
+/*
+ * The form that records what happened to an ambiguous call. `call-page.tsx` uses it. The page changes only after the server's
+ * answer.
+ */
+
 type Verdict = 'succeeded' | 'failed' | 'not-run'
 
 const WORDS: Readonly<Record<Verdict, string>> = {

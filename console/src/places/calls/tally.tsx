@@ -9,6 +9,10 @@ import { type CallStats, type StateCounts, statsQuery } from './api.ts'
 import { type CallQuery, type CallStateName, REJECTED, spanOf } from './query.ts'
 import { causeOf } from './rejected.tsx'
 
+/*
+ * Counts of calls by outcome, with a histogram. `page.tsx` uses it. Counts that need attention link to their calls.
+ */
+
 /** Counts by outcome, and a histogram. Counts that need attention link to their calls. Memoised, so that new rows do not redraw it. */
 export const Tally = memo(function Tally({ query, isLive }: TallyProps): ReactNode {
   const { data } = useQuery(statsQuery(query.filters, isLive))

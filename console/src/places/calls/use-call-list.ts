@@ -11,6 +11,11 @@ import type { CallChanges, CallPage } from './api.ts'
 import { CallList, type CallListView } from './call-list.ts'
 import { type Filters, paramsOf } from './query.ts'
 
+/*
+ * Joins the list of calls with the server's stream. `call-table.tsx` and `page.tsx` use it. The list is requested after the
+ * stream is open, so that no call is missed.
+ */
+
 export interface LiveCallList {
   readonly list: CallList
   readonly view: CallListView

@@ -3,6 +3,11 @@ import { FILTERS, ORDERS, type Order, type ToolFilters } from '../../api/tools.t
 import { quoted } from '../../app/commands.ts'
 import { useSearchState } from '../../app/search-state.ts'
 
+/*
+ * The query of the catalog, which is kept in the address. `filters.tsx` and `page.tsx` use it. Typed text reaches the address
+ * a moment later.
+ */
+
 /** The catalog's query, which is stored in the page's address. */
 export interface CatalogQuery {
   readonly text: string

@@ -3,6 +3,10 @@ import type { Condition } from '../../api/tools.ts'
 import { formatClock } from '../../parts/format.ts'
 import { Icon, type IconName } from '../../parts/icon.tsx'
 
+/*
+ * The most serious problem of a tool in a few words. `tool-table.tsx` uses it. It is empty if there is none.
+ */
+
 /** The most serious problem of a tool in a few words; the tooltip has the others. Empty if there is none. */
 export function ConditionMark({ condition }: { readonly condition: Condition | undefined }): ReactNode {
   if (condition === undefined) return null

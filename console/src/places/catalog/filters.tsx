@@ -4,6 +4,11 @@ import { SearchInput, Select } from '../../parts/field.tsx'
 import { Filter, type FilterOption } from '../../parts/menu.tsx'
 import { type CatalogQuery, FILTER_NAMES, type FilterName } from './catalog-query.ts'
 
+/*
+ * The search, filters and order of the catalog. `page.tsx` and `tool-table.tsx` use it. Each choice shows how many tools it
+ * would leave.
+ */
+
 /** Search, five filters and the order. Each choice shows how many tools it would leave. */
 export function ToolsBar({ query, tools, found, mayCount, onDown, onEnter }: ToolsBarProps): ReactNode {
   return (

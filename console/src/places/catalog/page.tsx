@@ -15,6 +15,10 @@ import { type CatalogQuery, FILTER_NAMES, useCatalogQuery } from './catalog-quer
 import { ToolsBar } from './filters.tsx'
 import { type ToolRows, ToolTable } from './tool-table.tsx'
 
+/*
+ * The page with all tools that the person may see. The router loads it. The list is fetched again at an interval.
+ */
+
 /** The list is polled because the state of a source can change at any time. An unchanged list costs only a 304. */
 const REFETCH_MS = 15_000
 

@@ -20,6 +20,10 @@ import { visibleText } from '../../parts/visible-text.ts'
 import { ConditionMark } from './condition.tsx'
 import { OWN_TOOLS } from './filters.tsx'
 
+/*
+ * Draws the found tools. `page.tsx` uses it. Only rows in view are in the document.
+ */
+
 const COLUMNS: readonly Column[] = [
   { title: 'Tool' },
   { title: 'Source', className: 'c-source' },

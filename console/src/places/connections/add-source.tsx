@@ -12,6 +12,10 @@ import type { Source } from './connection-data.ts'
 import { FoundSource } from './found-source.tsx'
 import { type ProbeState, useProbe } from './probe.ts'
 
+/*
+ * The dialog that inspects a source and then adds it. `page.tsx` uses it.
+ */
+
 interface AddSourceProps {
   readonly known: readonly Source[]
   readonly onAdded: () => void

@@ -11,6 +11,10 @@ import { messageOf } from '../../parts/states.tsx'
 import { acceptAllOf, decidePin, type Pin, pinQuery, type Source } from './connection-data.ts'
 import { Doctor } from './doctor.tsx'
 
+/*
+ * Problems of sources that need a person. `page.tsx` uses it. It is empty if there are none.
+ */
+
 interface AttentionProps {
   readonly sources: readonly Source[]
   readonly pins: readonly Pin[]

@@ -14,6 +14,11 @@ import { requestJson } from '../../api/client.ts'
 import { untilRefused } from '../../api/queries.ts'
 import type { ToolListing } from '../../api/tools.ts'
 
+/*
+ * The queries for sources, pins, secrets and providers, and the requests that change them. Several pages use it. A decision
+ * names the hash of the definition on screen.
+ */
+
 export type { Pin } from '../../../../src/admin-api/pins.ts'
 export type { Provider, StoredCredential as Credential } from '../../../../src/admin-api/secrets.ts'
 export type { Source } from '../../../../src/admin-api/sources.ts'

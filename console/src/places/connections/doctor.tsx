@@ -8,6 +8,10 @@ import { messageOf } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { checkSource, type Source } from './connection-data.ts'
 
+/*
+ * Checks a source, and shows how to fix the first step that fails. `attention.tsx` and `source-list.tsx` use it.
+ */
+
 const NAMES: Readonly<Record<string, string>> = {
   resolve: 'Name',
   connect: 'Connection',

@@ -9,6 +9,10 @@ import { visibleText } from '../../parts/visible-text.ts'
 import { addSource, type Source } from './connection-data.ts'
 import type { Found } from './probe.ts'
 
+/*
+ * An inspected source before it is added: its tools and its name. `add-source.tsx` uses it.
+ */
+
 interface FoundSourceProps {
   readonly found: Found
   readonly known: readonly Source[]

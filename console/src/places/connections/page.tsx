@@ -13,6 +13,10 @@ import { Secrets } from './secrets.tsx'
 import { BypassNotes, SourceList } from './source-list.tsx'
 import './connections.css'
 
+/*
+ * The page of sources, providers and secrets. The router loads it. A section whose scope is missing sends no requests.
+ */
+
 const SCOPE = 'admin:sources'
 
 /** Sources, providers and secrets, with problems first. A section whose scope is missing names it and sends no requests. */

@@ -4,6 +4,11 @@ import { fetchOk } from '../../api/client.ts'
 import { type LiveEvent, readEvents } from '../../api/live.ts'
 import { messageOf } from '../../parts/states.tsx'
 
+/*
+ * Runs one inspection of a source. `add-source.tsx` and `found-source.tsx` use it. Leaving the page stops it and the program
+ * that it started.
+ */
+
 export type { ProbedSource as Found } from '../../../../src/admin-api/sources.ts'
 
 /** The state of an inspection. */

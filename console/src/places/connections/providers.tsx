@@ -24,6 +24,10 @@ import {
   SECRETS_SCOPE,
 } from './connection-data.ts'
 
+/*
+ * OAuth providers and their connections, with those that tools need but that are not in the config. `page.tsx` uses it.
+ */
+
 /** The OAuth providers in the config with their connections, and providers that tools need but that are not in the config. */
 export function Providers({ onChanged }: { readonly onChanged: () => void }): ReactNode {
   const found = useQuery(providersQuery)

@@ -23,6 +23,10 @@ import {
   setSecret,
 } from './connection-data.ts'
 
+/*
+ * The secrets of tools. `page.tsx` uses it. They can be set, but never read.
+ */
+
 /** Secrets of tools. They can be set, but never read. */
 export function Secrets(props: SecretsProps): ReactNode {
   if (holdsScope(useSession()?.principal, SECRETS_SCOPE)) return <SecretList {...props} />

@@ -13,6 +13,10 @@ import { type Bypass, type Pin, refreshSource, removeSource, type Source } from 
 import { Doctor, healthOf } from './doctor.tsx'
 import { SettingsForm } from './source-settings.tsx'
 
+/*
+ * The list of sources and their state, and notes about clients that bypass this server. `page.tsx` uses it.
+ */
+
 const COLUMNS = [
   { title: 'Source' },
   { title: 'Type', className: 'c-type' },

@@ -9,6 +9,10 @@ import { Empty } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { changeSource, type Source, type SourceSettings } from './connection-data.ts'
 
+/*
+ * The form for the settings of a source. `source-list.tsx` uses it. Only changed settings are sent.
+ */
+
 interface SettingsFormProps {
   readonly source: Source
   readonly onDone: () => void

@@ -7,6 +7,10 @@ import { Note } from '../../parts/meaning.tsx'
 import { Empty } from '../../parts/states.tsx'
 import { Found, Section } from './section.tsx'
 
+/*
+ * Endpoints and client configurations, for all tools or for a toolset. `page.tsx` uses it.
+ */
+
 const EVERYTHING = { value: '', label: 'everything' }
 
 /** Endpoints, and configuration for each client, for all tools or for a toolset. */

@@ -10,6 +10,10 @@ import { Note } from '../../parts/meaning.tsx'
 import { messageOf, Work } from '../../parts/states.tsx'
 import { Found, Section } from './section.tsx'
 
+/*
+ * Verifies the journal of the running server, and shows the heads of its chains. `page.tsx` uses it.
+ */
+
 /** Verifies the journal of the running server. */
 export function Journal({ onCommand }: { readonly onCommand: (command: string) => void }): ReactNode {
   const check = useCheck()

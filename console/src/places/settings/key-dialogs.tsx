@@ -21,6 +21,10 @@ import {
 } from './settings-data.ts'
 import { ToolPicker } from './tool-picker.tsx'
 
+/*
+ * The dialogs that create, rotate and revoke keys. `keys.tsx` uses it. A new key is shown only once.
+ */
+
 /** Creates a principal with its first key. The page's terminal command contains the values of the form. */
 export function CreateKeyDialog({ isOpen, onClose, onCommand }: CreateProps): ReactNode {
   return (

@@ -2,6 +2,10 @@ import type { CREATE_KEY } from '../../../../src/admin-api/keys.ts'
 import type { BodyOf } from '../../../../src/admin-api/operation.ts'
 import { quoted } from '../../app/commands.ts'
 
+/*
+ * The form of a new key as a request and as a command. Several pages use it. Empty fields are left out.
+ */
+
 /** The form of a new key, as typed. */
 export interface KeyForm {
   readonly principal: string

@@ -11,6 +11,10 @@ import { CreateKeyDialog, RevokeDialog, RotateDialog } from './key-dialogs.tsx'
 import { Found, Section } from './section.tsx'
 import { type ApiKey, type ConfiguredKey, keysQuery } from './settings-data.ts'
 
+/*
+ * The list of principals with keys, their permissions and last use. `page.tsx` uses it. It never contains a key itself.
+ */
+
 const COLUMNS = [
   { title: 'Principal', className: 'c-k1' },
   { title: 'Key', className: 'c-k2' },

@@ -9,6 +9,10 @@ import { Segment } from '../../parts/tabs.tsx'
 import { Found, Section } from './section.tsx'
 import { type CallerUsage, type LimitRule, limitsQuery, type Span, usageQuery } from './settings-data.ts'
 
+/*
+ * The limits and their usage. `page.tsx` uses it. They are set in the config, so this section is read-only.
+ */
+
 interface SectionProps {
   readonly onCommand: (command: string) => void
 }

@@ -8,6 +8,10 @@ import { Limits, Usage } from './limits.tsx'
 import { Config, Refusals, Server } from './server.tsx'
 import './settings.css'
 
+/*
+ * The page of settings. The router loads it. The terminal command belongs to the section in use.
+ */
+
 const PARTS = [
   ['keys', 'Keys'],
   ['limits', 'Limits'],

@@ -4,6 +4,10 @@ import { holdsScope, holdsServerScope, useSession } from '../../api/session.ts'
 import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 
+/*
+ * One section of Settings, and the states of its query. Several pages use it. Without its scope a section sends no requests.
+ */
+
 /** One section of the page. For people without its scope, the section names the scope and sends no requests. */
 export function Section(props: SectionProps): ReactNode {
   const { id, title, scope, isOfServer = false, actions, onEnter, children } = props

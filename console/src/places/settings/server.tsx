@@ -11,6 +11,10 @@ import { Table } from '../../parts/table.tsx'
 import { Found, Section } from './section.tsx'
 import { type Refusal, type Reloaded, refusalsQuery, reloadConfig } from './settings-data.ts'
 
+/*
+ * The server, its config and the requests that it denied. `page.tsx` uses it.
+ */
+
 interface SectionProps {
   readonly onCommand: (command: string) => void
 }

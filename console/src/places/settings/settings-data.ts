@@ -6,6 +6,10 @@ import type { LIST_TOOLSETS } from '../../../../src/admin-api/tools.ts'
 import type { Limits, READ_USAGE, Usage } from '../../../../src/admin-api/usage.ts'
 import { requestJson } from '../../api/client.ts'
 
+/*
+ * The queries of Settings, and the requests that change keys and reload the config. Several pages use it.
+ */
+
 export type { ApiKey, ConfiguredKey, NewKey } from '../../../../src/admin-api/keys.ts'
 export type { Refusal, Reloaded } from '../../../../src/admin-api/server.ts'
 

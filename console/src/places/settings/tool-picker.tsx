@@ -7,6 +7,10 @@ import { Note } from '../../parts/meaning.tsx'
 import type { KeyForm } from './key-form.ts'
 import { isPicked, toggleTool, viewOf } from './key-tools.ts'
 
+/*
+ * Chooses tools for a new key, and shows how many tools the key will see. `key-dialogs.tsx` uses it.
+ */
+
 const MAX_ROWS = 8
 const MAX_MISSING = 5
 

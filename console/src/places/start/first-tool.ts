@@ -4,6 +4,11 @@ import { requestJson } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
 import { toolsQuery } from '../../api/tools.ts'
 
+/*
+ * Finds a tool for the first call: one that changes nothing, requires nothing and takes a few plain values. `page.tsx` and
+ * `try-step.tsx` use it.
+ */
+
 /** A parameter that fits a small field. */
 interface SimpleField {
   readonly name: string

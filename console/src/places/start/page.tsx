@@ -16,6 +16,10 @@ import { AddStep, AgentStep, PermissionList } from './steps.tsx'
 import { TryStep } from './try-step.tsx'
 import './start.css'
 
+/*
+ * The start page: three steps for a new server. The router loads it. People who have calls see the catalog instead.
+ */
+
 const REFETCH_MS = 2_000
 
 /** Three steps for a new server. People who have calls, or dismissed the steps, see the catalog instead. */

@@ -1,3 +1,7 @@
+/*
+ * The state of the start page in this browser: whether it was started or dismissed. `page.tsx` uses it.
+ */
+
 const STORAGE_KEY = 'collet-start'
 
 /**

@@ -13,6 +13,10 @@ import { Icon } from '../../parts/icon.tsx'
 import { Note, StateMark, ToolName } from '../../parts/meaning.tsx'
 import { Loading } from '../../parts/states.tsx'
 
+/*
+ * The steps that add a source and connect an agent, and the list of permissions. `page.tsx` uses it.
+ */
+
 const EXAMPLES = [
   ['an OpenAPI address', 'https://petstore3.swagger.io/api/v3/openapi.json'],
   ['an MCP server by URL', 'https://example.com/mcp'],

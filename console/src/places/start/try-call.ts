@@ -3,6 +3,11 @@ import { newCallId } from '../../api/call-id.ts'
 import { ApiError, fetchResponse, sessionEnded } from '../../api/client.ts'
 import { runAsHeaders } from '../../app/run-as.tsx'
 
+/*
+ * Makes the call of the start page over OTC, without retries. `try-step.tsx` uses it. Only tools that change nothing are
+ * called.
+ */
+
 /** The result of a call to a tool that changes nothing. */
 export interface Outcome {
   readonly isGood: boolean

@@ -11,6 +11,10 @@ import { Failed, Loading } from '../../parts/states.tsx'
 import { type FirstTool, firstToolQuery, inputOf } from './first-tool.ts'
 import { type Outcome, useTryCall } from './try-call.ts'
 
+/*
+ * The step that calls a tool on the start page. `page.tsx` uses it.
+ */
+
 interface TryStepProps {
   /** Whether this step is done, so that a later step is the current one. */
   readonly isDone: boolean

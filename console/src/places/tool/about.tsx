@@ -10,6 +10,10 @@ import { Bars, Line } from '../../parts/plot.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { type ToolDetails, type Usage, usageQuery } from './tool-data.ts'
 
+/*
+ * The description, origin, problem and usage of a tool. `page.tsx` uses it. Usage is shown only to people who may see calls.
+ */
+
 /** Description and origin of the tool, its current problem, and its usage. */
 export function About({ tool }: { readonly tool: ToolDetails }): ReactNode {
   return (

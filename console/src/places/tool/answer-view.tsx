@@ -11,6 +11,11 @@ import { ContentBlocks, contentOf } from './content-blocks.tsx'
 import { otcBody, testOf } from './snippets.ts'
 import { isRecord } from './tool-data.ts'
 
+/*
+ * The answer to a call, with its times and its HTTP exchange. `call-outcome.tsx` uses it. The shown request has a placeholder
+ * for the key.
+ */
+
 const VIEWS = [
   { value: 'result', label: 'Result' },
   { value: 'request', label: 'Request' },

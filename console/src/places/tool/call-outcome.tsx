@@ -13,6 +13,11 @@ import type { CallPhase } from './call/call-flow.ts'
 import type { CallControl } from './call/use-call.ts'
 import type { ToolDetails } from './tool-data.ts'
 
+/*
+ * The state of a call from sending to its answer, with what a person must do first. `try-panel.tsx` uses it. Only http(s)
+ * addresses become links.
+ */
+
 /** The state of the call, from sending to its answer. */
 export function CallOutcome({ tool, control, onContinue }: OutcomeProps): ReactNode {
   const { phase } = control

@@ -5,6 +5,10 @@ import { Tag, type Tone } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import type { ToolDetails } from './tool-data.ts'
 
+/*
+ * The held changes of a tool, its accepted definition and earlier definitions. `page.tsx` uses it.
+ */
+
 /** The tool's held changes, its accepted definition, and earlier definitions that were called. */
 export function Changes({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const { pin, seen, versions, definition_hash: hash } = tool

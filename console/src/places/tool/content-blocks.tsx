@@ -4,6 +4,10 @@ import { Icon } from '../../parts/icon.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { isRecord } from './tool-data.ts'
 
+/*
+ * Shows MCP content blocks. `answer-view.tsx` uses it. The content is untrusted: text stays text, and files are never opened.
+ */
+
 type Block = Readonly<Record<string, unknown>>
 
 const KINDS = new Set(['text', 'image', 'audio', 'resource', 'resource_link'])

@@ -6,6 +6,10 @@ import { Segment } from '../../parts/tabs.tsx'
 import { type CopiedCall, LANGUAGES, type Language, PROTOCOLS, type Protocol, snippetOf } from './snippets.ts'
 import type { ToolDetails } from './tool-data.ts'
 
+/*
+ * Shows the call as code in several languages and protocols, with a placeholder for the key. `try-panel.tsx` uses it.
+ */
+
 /** The call as code in several languages and protocols, with a placeholder for the key. */
 export function CopyAs({ tool, input, userId }: CopyAsProps): ReactNode {
   const [language, setLanguage] = useState<Language>('curl')

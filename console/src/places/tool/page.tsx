@@ -20,6 +20,10 @@ import { type ToolDetails, toolQuery, usageQuery } from './tool-data.ts'
 import { TryPanel } from './try-panel.tsx'
 import './tool.css'
 
+/*
+ * The page of one tool: documentation, with Try it beside it. The router loads it. The version is in the address.
+ */
+
 /** One tool: documentation, and Try it beside it. The version is in the address. */
 export function ToolPage(): ReactNode {
   const { id = '' } = useParams({ strict: false })

@@ -10,6 +10,10 @@ import { Icon, type IconName } from '../../parts/icon.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import type { Requirement, ToolDetails } from './tool-data.ts'
 
+/*
+ * The requirements of a tool besides its input, whether they are met, and how to meet them. `page.tsx` uses it.
+ */
+
 /** Requirements of the tool besides its input, whether they are met, and how to meet them. */
 export function Requirements({ tool }: { readonly tool: ToolDetails }): ReactNode {
   return (

@@ -3,6 +3,10 @@ import { formatDuration } from '../../parts/format.ts'
 import { Icon, type IconName } from '../../parts/icon.tsx'
 import type { ToolDetails, ToolPolicy } from './tool-data.ts'
 
+/*
+ * The policy of a tool in words, with the policy's own values. `page.tsx` uses it.
+ */
+
 /** Policy of the tool in words; the policy's own value is at the right. */
 export function Rules({ tool }: { readonly tool: ToolDetails }): ReactNode {
   return (

@@ -1,5 +1,10 @@
 import { isRecord, type Schema } from './tool-data.ts'
 
+/*
+ * Describes a schema as a list of values. `schemas.tsx` and `try-panel.tsx` use it. What the list leaves out is in the schema
+ * itself.
+ */
+
 /** One value of an input or output, described for people. */
 interface SchemaRow {
   /** `emails[].subject` */

@@ -6,6 +6,11 @@ import { visibleJson, visibleText } from '../../parts/visible-text.ts'
 import { describeSchema, typeWords } from './schema-words.ts'
 import type { Schema, ToolDetails } from './tool-data.ts'
 
+/*
+ * Input and output of a tool: readable, as JSON Schema, and as sent to models. `page.tsx` uses it. The view is in the
+ * address.
+ */
+
 const VIEWS = [
   { value: 'readable', label: 'Readable' },
   { value: 'raw', label: 'JSON Schema' },

@@ -1,6 +1,10 @@
 import { quoted } from '../../app/commands.ts'
 import type { ToolDetails } from './tool-data.ts'
 
+/*
+ * Writes a call as code in several languages and protocols, and as a test. Several pages use it. No snippet contains a key.
+ */
+
 /** Languages and protocols of a copied call. */
 export const LANGUAGES = ['curl', 'TypeScript', 'Python'] as const
 export const PROTOCOLS = ['OTC', 'OpenTool', 'openwop', 'MCP'] as const

@@ -3,6 +3,10 @@ import type { AnswerOf } from '../../../../src/admin-api/operation.ts'
 import type { READ_TOOL_USAGE, SHOW_TOOL, ToolDetails } from '../../../../src/admin-api/tools.ts'
 import { requestJson } from '../../api/client.ts'
 
+/*
+ * The queries for one tool and its usage, and the types of their answers. Several pages use it.
+ */
+
 export type { ToolDetails, ToolUsage as Usage } from '../../../../src/admin-api/tools.ts'
 
 export type ToolPolicy = ToolDetails['policy']

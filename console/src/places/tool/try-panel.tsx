@@ -22,6 +22,10 @@ import { fieldErrorsOf } from './field-errors.ts'
 import { kindOfInput } from './schema-words.ts'
 import { isRecord, type ToolDetails, usageQuery } from './tool-data.ts'
 
+/*
+ * Calls the tool: the form and the JSON beside it are two views of one input. `page.tsx` uses it.
+ */
+
 /** The form library is loaded only when a tool is tried. */
 const InputForm = lazyPart(async () => (await import('./form/input-form.tsx')).InputForm)
 

@@ -3,6 +3,11 @@ import { runAsHeaders } from '../../../app/run-as.tsx'
 import { otcBody } from '../snippets.ts'
 import { isRecord, type ToolDetails } from '../tool-data.ts'
 
+/*
+ * Sends a call over OTC, looks it up and waits for challenges. Several pages use it. A connection that breaks while an answer
+ * is read counts as no answer.
+ */
+
 export interface SentCall {
   readonly tool: Pick<ToolDetails, 'id' | 'base' | 'names' | 'source' | 'requirements'> & {
     readonly policy: Pick<ToolDetails['policy'], 'tier'>

@@ -8,6 +8,11 @@ import { type CallPhase, carryOut, type FlowOptions, lookUp } from './call-flow.
 import { callPath, codeOf, hasNotRun, type SentCall } from './call-wire.ts'
 import { type CallOwner, forgetCall, saveCall, savedCall } from './saved-call.ts'
 
+/*
+ * Runs one call of a tool at a time, as the signed-in person. `places/tool/call-outcome.tsx` and `places/tool/try-panel.tsx`
+ * use it.
+ */
+
 export interface CallControl {
   readonly phase: CallPhase
   /** Starts a new call. */

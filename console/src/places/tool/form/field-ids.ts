@@ -1,5 +1,10 @@
 import type { RJSFSchema } from '@rjsf/utils'
 
+/*
+ * The ids of form fields and their errors. `form-templates.tsx` and `form-widgets.tsx` use it. The id of a field is its path
+ * in the input.
+ */
+
 /** Context of all parts of the form. */
 interface FormFacts {
   readonly errors: ReadonlyMap<string, string>

@@ -2,6 +2,11 @@ import { type Schema as CheckedSchema, Validator } from '@cfworker/json-schema'
 import type { RJSFSchema, ValidatorType } from '@rjsf/utils'
 import { isRecord, type Schema } from '../tool-data.ts'
 
+/*
+ * Checks an input against the schema of a tool. `input-form.tsx` and `places/tool/try-panel.tsx` use it. The server's check
+ * is authoritative.
+ */
+
 /** One error, and the path to the value. */
 interface InputError {
   readonly path: readonly string[]

@@ -2,6 +2,10 @@ import type { FieldProps } from '@rjsf/utils'
 import { type ReactNode, useState } from 'react'
 import { TextArea } from '../../../parts/field.tsx'
 
+/*
+ * The form field for any JSON, for schemas without a type. `input-form.tsx` uses it.
+ */
+
 /** A field for any JSON, for schemas without a type. */
 export function AnyJsonField({ fieldPathId, formData, onChange, required }: FieldProps): ReactNode {
   const [typed, setTyped] = useState<string>()

@@ -20,6 +20,10 @@ import { errorId, errorOf, hintId } from './field-ids.ts'
 import { BRANCH } from './form-schema.ts'
 import { BaseInput } from './form-widgets.tsx'
 
+/*
+ * The frames of form fields: label, facts, messages, and members with free names. `input-form.tsx` uses it.
+ */
+
 /** Label, control, facts from the schema, and the server's message. */
 function FieldFrame(props: FieldTemplateProps): ReactNode {
   useConstants(props)

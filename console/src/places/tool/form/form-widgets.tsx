@@ -11,6 +11,10 @@ import { visibleText } from '../../../parts/visible-text.ts'
 import { describedBy } from './field-ids.ts'
 import { DEFAULT } from './form-schema.ts'
 
+/*
+ * The controls of the form. `form-templates.tsx` and `input-form.tsx` use it. A date or time is kept as it was typed.
+ */
+
 /** A text field whose maximum length is at least this many characters has several lines. */
 const LONG_TEXT = 300
 

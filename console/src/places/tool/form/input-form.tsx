@@ -1,3 +1,8 @@
+/*
+ * The input of a tool as a form made from its schema. `places/tool/try-panel.tsx` uses it. Values without a field are edited
+ * as JSON.
+ */
+
 // The package's index would import its test packages.
 import withTheme from '@rjsf/core/lib/withTheme.js'
 import { Component, type ReactNode, useMemo } from 'react'
