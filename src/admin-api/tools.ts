@@ -115,9 +115,34 @@ export const SEARCH_TOOLS = operation({
       families: z
         .array(z.object({ name: z.string(), count: z.int(), examples: texts() }))
         .describe('If nothing was found: the groups of tools that exist.'),
+      text: z.string().describe('The answer that `search_tools` gives a model.'),
     }),
   errors: [404],
 })
+export type ToolSearchAnswer = AnswerOf<typeof SEARCH_TOOLS>
+
+const LIST_COST = () => z.object({ tools: z.int(), bytes: z.int(), tokens: z.int() })
+
+export const READ_TOOL_COST = operation({
+  route: 'GET /admin/tool-cost',
+  access: 'callers',
+  summary: 'What a list of the tools costs a model, and what search mode costs.',
+  description: `Tokens are counted without a model's vocabulary and may differ from it by some percent. ${CALLERS}`,
+  query: () => z.object({ toolset: toolset('Only the tools of this toolset.') }),
+  answer: () =>
+    z.object({
+      discovery: z.enum(['list', 'search']).describe('How MCP clients get these tools now.'),
+      list: LIST_COST().describe(
+        '`tools/list` with all tools; tokens of names, descriptions and parameters.',
+      ),
+      search: LIST_COST().describe('`tools/list` in search mode.'),
+      each: z
+        .array(z.object({ id: z.string(), name: z.string(), bytes: z.int(), tokens: z.int() }))
+        .describe('The most expensive tools, at most 100.'),
+    }),
+  errors: [404],
+})
+export type ToolListCost = AnswerOf<typeof READ_TOOL_COST>
 
 /** Its static type is `ToolListing` of the kernel, which the console and `collet tools` search. */
 export const LIST_ALL_TOOLS = operation({

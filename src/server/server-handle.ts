@@ -1,5 +1,10 @@
 import { setTimeout } from 'node:timers/promises'
+import type { Settings } from '#config/settings'
 import { startTokenFileIn } from '#config/to-settings'
+import { DEFAULT_TENANT, type Principal } from '#kernel/base/principal'
+import type { LiveRegistry } from '#kernel/tool/catalog'
+import { listCost } from '#protocols/mcp/results/list-cost'
+import { LONG_LIST } from '#search/token-count'
 import type { SourceView } from '#sources/kit/sources'
 import { unencryptedWarning } from '#store/postgres/address'
 import type { ServerHost } from './host.ts'
@@ -98,6 +103,7 @@ async function createCounter({ services, clock, settings }: ServerHost): Promise
     return {
       tools: new Set(registry.tools.map(({ parts }) => parts.base)).size,
       versions: registry.tools.length,
+      listTokens: longListTokens(registry, settings.current),
       unreachable: new Set(unreachable.map(({ parts }) => parts.base)).size,
       sources: known.length,
       starting: known
@@ -105,4 +111,21 @@ async function createCounter({ services, clock, settings }: ServerHost): Promise
         .map(({ key }) => key),
     }
   }
+}
+
+/** The settings that decide how MCP lists tools. */
+export function listSettings({ mcp, results }: Pick<Settings, 'mcp' | 'results'>) {
+  const { discovery, favourites, compact } = mcp
+  return { discovery, favourites, compact, modelBytes: results?.modelBytes }
+}
+
+/** Every tool that the server has, for what it says about itself. */
+const EVERYTHING: Principal = { id: 'server', tenant: DEFAULT_TENANT, scopes: ['*'], seesEveryTenant: true }
+
+function longListTokens(registry: LiveRegistry, settings: Settings): ServedCounts['listTokens'] {
+  const catalog = registry.catalogFor(EVERYTHING)
+  if (!settings.mcp.enabled || settings.mcp.discovery === 'search') return undefined
+  if (catalog.latest().length <= LONG_LIST) return undefined
+  const { list, search } = listCost(catalog, listSettings(settings))
+  return { list: list.tokens, search: search.tokens }
 }

@@ -35,6 +35,7 @@ describe('calls of a tool over time', () => {
       list: () => ({ calls: [] }),
       vault: openMemoryStore().vault,
     },
+    listing: () => ({}),
     approvals: () => DEFAULT_APPROVAL_RULES,
     budgets: () => [],
     egressAllow: () => [],

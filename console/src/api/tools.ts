@@ -1,5 +1,6 @@
-import { queryOptions } from '@tanstack/react-query'
+import { keepPreviousData, queryOptions } from '@tanstack/react-query'
 import type { AnswerOf } from '../../../src/admin-api/operation.ts'
+import type { ToolListCost, ToolSearchAnswer } from '../../../src/admin-api/tools.ts'
 import type { READ_USAGE } from '../../../src/admin-api/usage.ts'
 import { SearchableTools, type ToolListing } from '../../../src/kernel/tool/listing.ts'
 import { fetchOk, requestJson } from './client.ts'
@@ -9,6 +10,7 @@ import { fetchOk, requestJson } from './client.ts'
  * the list has changed.
  */
 
+export type { ToolListCost, ToolSearchAnswer } from '../../../src/admin-api/tools.ts'
 // The list of tools is searched with the same module as `collet tools`.
 export {
   type Condition,
@@ -27,6 +29,29 @@ export const toolCountQuery = queryOptions({
   queryFn: async ({ signal }) =>
     (await requestJson<{ readonly count: number }>('/admin/tool-count', { signal })).count,
 })
+
+/** What the list of a toolset, or of all tools, costs a model. */
+export function toolCostQuery(toolset = '') {
+  return queryOptions({
+    queryKey: ['tools', 'cost', toolset],
+    queryFn: ({ signal }) =>
+      request<ToolListCost>(
+        `/admin/tool-cost${toolset === '' ? '' : `?toolset=${encodeURIComponent(toolset)}`}`,
+        { signal },
+      ),
+  })
+}
+
+/** What a model finds with a text, in a toolset or in all tools. */
+export function toolSearchQuery(toolset: string, text: string) {
+  const parameters = new URLSearchParams({ q: text, ...(toolset === '' ? {} : { toolset }) })
+  return queryOptions({
+    queryKey: ['tools', 'search', toolset, text],
+    queryFn: ({ signal }) => request<ToolSearchAnswer>(`/admin/tool-search?${parameters}`, { signal }),
+    enabled: text.trim() !== '',
+    placeholderData: keepPreviousData,
+  })
+}
 
 /** All tools that the person may see, in one answer; the browser revalidates it by its ETag. */
 export const toolsQuery = queryOptions({

@@ -29,6 +29,12 @@ const catalog = createRoute({
   component: lazyPart(async () => (await import('../places/catalog/page.tsx')).CatalogPage),
 })
 
+const models = createRoute({
+  getParentRoute: () => root,
+  path: '/models',
+  component: lazyPart(async () => (await import('../places/models/page.tsx')).ModelsPage),
+})
+
 const tool = createRoute({
   getParentRoute: () => root,
   path: '/tools/$id',
@@ -77,6 +83,7 @@ export const router = createRouter({
   routeTree: root.addChildren([
     start,
     catalog,
+    models,
     tool,
     calls,
     call,

@@ -12,8 +12,9 @@ import {
   UsageError,
 } from '#cli/command'
 import type { StopRequester, WorkerReady, WorkerSide } from '#cli/io'
+import { counted } from '#cli/output'
 import { sameServer } from '#cli/server-address'
-import { announce } from '#cli/serving/banner'
+import { announce, listCostText } from '#cli/serving/banner'
 import type { exampleCurl } from '#cli/serving/example-call'
 import { keepWorkers } from '#cli/serving/keep-workers'
 import { restartOnChange } from '#cli/serving/watch'
@@ -297,7 +298,8 @@ export async function serveUntilStopped(
       if (!isAnnounced && developing !== undefined && isKeyed) output.warn(KEYED_WHILE_DEVELOPING)
       if (options.opens === true) context.openBrowser(addressToOpen(ready))
       server.onSourceAdded((view) => reportSource(view, output))
-      for (const key of ready.starting) void server.sourceRead(key).then((view) => reportSource(view, output))
+      const reading = ready.starting.map(async (key) => reportSource(await server.sourceRead(key), output))
+      void Promise.all(reading).then(() => reportListCost(ready, server.counts(), output))
     }
     const by = await stop.requested
     if (worker === undefined && developing === undefined) output.note(stoppingText(by, settings))
@@ -348,6 +350,14 @@ function stoppingText(by: StopRequester, { server: { drainMs = 0 } }: Settings):
 
 function addressToOpen({ url, consoleUrl, signInUrl }: WorkerReady): string {
   return signInUrl ?? consoleUrl ?? url
+}
+
+type ListedCounts = Pick<WorkerReady, 'tools' | 'listTokens'>
+
+/** The banner cannot count the tools of sources that are still starting. */
+function reportListCost(announced: ListedCounts, now: ListedCounts, output: CommandContext['output']): void {
+  if (announced.listTokens === undefined && now.listTokens !== undefined)
+    output.note(`${counted(now.tools, 'tool')}: ${listCostText(now.listTokens)}`)
 }
 
 /** One line for a source that started after the banner, or was added later. */

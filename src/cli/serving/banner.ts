@@ -2,6 +2,7 @@ import type { CommandContext } from '#cli/command'
 import type { WorkerReady } from '#cli/io'
 import { counted } from '#cli/output'
 import type { Settings } from '#config/settings'
+import { tokensText } from '#search/token-count'
 import { isOwnMachine } from '#server/safety'
 import { describeStore, shownStoreUrl } from '#store/stores'
 import { exampleCurl } from './example-call.ts'
@@ -91,7 +92,7 @@ function facts(
   { output, command }: Pick<CommandContext, 'output' | 'command'>,
   { curl, workers }: { readonly curl: string | undefined; readonly workers: number | undefined },
 ): readonly (readonly [label: string, text: string])[] {
-  const { consoleUrl, signInUrl, starting, tools, startTokenFile } = ready
+  const { consoleUrl, signInUrl, starting, tools, listTokens, startTokenFile } = ready
   const { server, mcp, toolsets, console: pages } = settings
   const shownToolsets = [...(toolsets?.keys() ?? [])].slice(0, MAX_TOOLSETS)
   const rows: readonly (readonly [label: string, text: string, isShown: boolean])[] = [
@@ -108,6 +109,7 @@ function facts(
     ['Listens on', `all addresses of this machine (${server.host})`, ALL_ADDRESSES.has(server.host)],
     ['Workers', `${workers} processes share the port`, workers !== undefined],
     ['MCP', `${publicUrl(ready, settings)}/mcp (for your client: ${command} connect CLIENT)`, mcp.enabled],
+    ['List', listTokens === undefined ? '' : listCostText(listTokens), listTokens !== undefined],
     [
       'Toolsets',
       `${shownToolsets.map((name) => `/mcp/${name}`).join(', ')} (see: ${command} toolsets)`,
@@ -136,4 +138,9 @@ function facts(
 
 function publicUrl({ url }: Pick<WorkerReady, 'url'>, { server }: Settings): string {
   return server.publicUrl ?? url
+}
+
+/** What a long list costs a model, and how to switch to a search. */
+export function listCostText({ list, search }: NonNullable<WorkerReady['listTokens']>): string {
+  return `a model that gets the whole list reads ${tokensText(list)} with it; "mcp": { "discovery": "search" } makes that ${tokensText(search)} (docs/search.md)`
 }

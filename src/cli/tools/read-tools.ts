@@ -42,6 +42,7 @@ import { createUsageRoutes } from '#server/admin/usage'
 import { projectKnownTools } from '#server/known-tools'
 import { obstacleIn, openCallerIn } from '#server/safety'
 import { findScopeHolders } from '#server/scope-holders'
+import { listSettings } from '#server/start-report'
 import type { Store } from '#store/collet-store'
 
 /**
@@ -150,6 +151,7 @@ export class ToolReader {
           ...{ clock, log: SILENT_LOGGER },
           catalogFor: (principal) => registry.catalogFor(principal),
         }),
+        listing: () => listSettings(settings),
         pins: known.pins,
         approvals: () => settings.approvals,
         budgets: () => settings.budgets,

@@ -17,6 +17,7 @@ import { createServerRoutes } from '#server/overview/server-routes'
 import type { ServerPart } from '#server/part'
 import { isOwnMachine } from '#server/safety'
 import { findScopeHolders } from '#server/scope-holders'
+import { listSettings } from '#server/start-report'
 import { createAuditRoutes } from '#server/telemetry/audit'
 import { openToolsets } from '#server/toolsets'
 import { VERSION } from '#server/version'
@@ -79,6 +80,7 @@ export function openAdmin(host: ServerHost): ServerPart {
     ...createToolRoutes(access, {
       registry,
       search: services.search,
+      listing: () => listSettings(live()),
       clock,
       store,
       pins,

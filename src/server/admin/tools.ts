@@ -7,6 +7,7 @@ import {
   COUNT_TOOLS,
   LIST_ALL_TOOLS,
   LIST_TOOLSETS,
+  READ_TOOL_COST,
   READ_TOOL_USAGE,
   SEARCH_TOOLS,
   SHOW_TOOL,
@@ -23,7 +24,9 @@ import type { Catalog } from '#kernel/tool/catalog'
 import { sharedNameHint } from '#kernel/tool/shared-names'
 import { isForTenant, type Tool } from '#kernel/tool/tool'
 import { allowLists, isInToolset, selectsIn, TOOLSET_PREFIX, type Toolsets } from '#kernel/tool/toolsets'
+import { listCost, namesForModels } from '#protocols/mcp/results/list-cost'
 import { readLimit, replyPrepared } from '#protocols/prepared'
+import { describeSearch } from '#search/for-models'
 import { firstSentence } from '#search/tool-document'
 import { DEFAULT_FOUND, MAX_FOUND, type ToolSearch } from '#search/tool-search'
 import type { ServerRoute } from '#server/http/router'
@@ -43,9 +46,13 @@ interface ToolRoutesOptions extends ToolViewOptions {
   readonly clock: Clock
   readonly search: ToolSearch
   readonly store?: Pick<Store, 'vault' | 'digest' | 'list' | 'usage'> | undefined
+  /** How MCP lists tools. */
+  listing(): Parameters<typeof listCost>[1]
   /** Called for every request for a tool that the principal may not see (rule 30a). */
   onUnknownTool?(principal: Principal, name: string): void
 }
+
+const MAX_COSTS = 100
 
 /** The answer depends on the credential, so shared caches must not keep it. */
 const PRIVATE = {
@@ -89,13 +96,19 @@ export function createToolRoutes(access: OperatorAccess, options: ToolRoutesOpti
       const within = callerWithin(principal, query.toolset)
       const limit = readLimit(new URLSearchParams(defined({ limit: query.limit })), DEFAULT_FOUND, MAX_FOUND)
       const { found, families } = await options.search.find(within, query.q, limit)
+      const names = namesForModels(registry.catalogFor(within))
       return {
         found: found.map(({ tool, unavailable }) => ({
           ...{ id: tool.parts.base, name: tool.name, description: firstSentence(tool.description) },
           unavailable: unavailable ?? null,
         })),
         families: families.map(({ name, count, examples }) => ({ name, count, examples: [...examples] })),
+        text: describeSearch(query.q, { found, families }, (tool) => names.get(tool) ?? tool.name),
       }
+    }),
+    serveOperation(access, READ_TOOL_COST, async ({ principal, query }) => {
+      const { each, ...cost } = listCost(viewerOf(principal, query.toolset).catalog, options.listing())
+      return { ...cost, each: each.slice(0, MAX_COSTS) }
     }),
     serveReply(access, LIST_ALL_TOOLS, async ({ principal, query, http }) =>
       replyPrepared(http, await listings.of(viewerOf(principal, query.toolset)), PRIVATE),

@@ -2,6 +2,7 @@ import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
 import { isToolError } from '#kernel/base/errors'
 import { cleanText, type JsonObject } from '#kernel/base/json'
 import { type Logger, SILENT_LOGGER } from '#kernel/base/logger'
+import { LONG_LIST, tokensOfTool, tokensText } from '#search/token-count'
 import { countOffered } from '#sources/kit/offer-counts'
 import { ineffectiveOverrides } from '#sources/kit/overrides'
 import {
@@ -134,9 +135,6 @@ export function asSentence(text: string): string {
   return /[.!?]$/.test(text) ? text : `${text}.`
 }
 
-/** Most models choose badly among more tools than this. */
-const MANY_TOOLS = 50
-
 /** Warnings about a source for the operator who adds it with `collet import`. */
 export function importWarnings(
   { tools, warnings, leftOut = [] }: Discovery,
@@ -151,12 +149,15 @@ export function importWarnings(
   const narrower =
     options.type === 'openapi' ? '--include, --tag, --method or --read-only' : '--include or --read-only'
   const { tools: count } = countOffered(tools)
-  const many = `These are ${count} tools, and most models choose badly among more than about ${MANY_TOOLS}. Narrow them with ${narrower}.`
+  const tokens = tools
+    .filter(({ entry }) => entry === undefined)
+    .reduce((sum, tool) => sum + tokensOfTool({ ...tool, name: tool.nativeName }), 0)
+  const many = `These are ${count} tools; a model that gets the list reads ${tokensText(tokens)} with it, and most models choose badly among more than about ${LONG_LIST}. Narrow them with ${narrower}, or let models search them: "mcp": { "discovery": "search" } in the config (docs/search.md).`
   return [
     ...warnings,
     ...ineffective.map(({ text }) => text),
     ...suspicionTexts(tools),
-    ...(count > MANY_TOOLS ? [many] : []),
+    ...(count > LONG_LIST ? [many] : []),
   ]
 }
 

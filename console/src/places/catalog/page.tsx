@@ -2,12 +2,20 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useMemo, useRef } from 'react'
 import { holdsScope, useSession } from '../../api/session.ts'
-import { type FoundTool, type SearchableTools, toolCallsQuery, toolsQuery } from '../../api/tools.ts'
+import {
+  type FoundTool,
+  type SearchableTools,
+  toolCallsQuery,
+  toolCostQuery,
+  toolCountQuery,
+  toolsQuery,
+} from '../../api/tools.ts'
 import { Page } from '../../app/page.tsx'
 import { Command, usePageCommand } from '../../app/page-command.tsx'
 import { Button } from '../../parts/button.tsx'
 import { countOf, formatCount } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
+import { Banner } from '../../parts/meaning.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import './catalog.css'
 import { visibleText } from '../../parts/visible-text.ts'
@@ -32,12 +40,18 @@ export function CatalogPage(): ReactNode {
       title="Catalog"
       sub={data === undefined ? undefined : countOf(data.listing.tools.length, 'tool')}
       actions={
-        <Link className="btn" to="/connections">
-          <Icon name="plus" size={14} />
-          Add a source
-        </Link>
+        <>
+          <Link className="btn quiet" to="/models">
+            What models see
+          </Link>
+          <Link className="btn" to="/connections">
+            <Icon name="plus" size={14} />
+            Add a source
+          </Link>
+        </>
       }
     >
+      <LongList />
       {data !== undefined && <Catalog tools={data} query={query} />}
       {data === undefined && error === null && <Loading what="tools" rows={10} />}
       {data === undefined && error !== null && (
@@ -46,6 +60,28 @@ export function CatalogPage(): ReactNode {
         </Failed>
       )}
     </Page>
+  )
+}
+
+/** A list with more tools than this is worth a remark. */
+const LONG_LIST = 50
+
+/** Says what a long list costs a model, unless models search it. */
+function LongList(): ReactNode {
+  const { data: count = 0 } = useQuery({ ...toolCountQuery, enabled: false })
+  const { data } = useQuery({ ...toolCostQuery(), enabled: count > LONG_LIST })
+  if (data === undefined || data.discovery === 'search' || data.list.tools <= LONG_LIST) return null
+  return (
+    <Banner
+      icon="alert"
+      action={
+        <Link className="btn sm" to="/models">
+          What models see
+        </Link>
+      }
+    >
+      A model that gets this list reads about {formatCount(data.list.tokens)} tokens with it.
+    </Banner>
   )
 }
 

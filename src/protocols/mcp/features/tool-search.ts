@@ -7,9 +7,10 @@ import { toWireTool } from '#protocols/mcp/codec-tool'
 import type { McpExchange, McpMethod, McpServices } from '#protocols/mcp/exchange'
 import type { ListedItem } from '#protocols/mcp/lists'
 import type { ResultEnvelopes } from '#protocols/mcp/reply'
+import { wireMeta } from '#protocols/mcp/results/list-cost'
 import { listedTool } from '#protocols/mcp/results/listed-tool'
 import type { ToolTables } from '#protocols/mcp/tool-tables'
-import { type Revision, TRAITS } from '#protocols/mcp/wire'
+import type { Revision } from '#protocols/mcp/wire'
 import { familiesOf } from '#search/families'
 import {
   CALL_TOOL,
@@ -158,9 +159,4 @@ function parsed(text: string): JsonValue {
   } catch {
     return null
   }
-}
-
-function wireMeta({ isCall, ...tool }: ReturnType<typeof metaTools>[number], revision: Revision): JsonObject {
-  const hasTasks = isCall && TRAITS[revision].tasks === 'requested'
-  return { ...tool, ...(hasTasks ? { execution: { taskSupport: 'optional' } } : {}) }
 }
