@@ -133,7 +133,7 @@ const CONSOLE: typeof ZONES = [
   { zone: 'parts', files: /^console\/src\/parts\//, may: ['base', 'api'] },
   { zone: 'router', files: /^console\/src\/(main|approval-link|app\/router)\.tsx$/, may: ['*'] },
   { zone: 'app', files: /^console\/src\/app\//, may: ['base', 'api', 'parts', 'shared'] },
-  ...['catalog', 'tool', 'calls', 'approvals', 'connections', 'settings', 'start'].map((name) => ({
+  ...['catalog', 'models', 'tool', 'calls', 'approvals', 'connections', 'settings', 'start'].map((name) => ({
     zone: name,
     files: new RegExp(`^console/src/places/${name}/`),
     may: ['base', 'api', 'parts', 'app', 'shared'],

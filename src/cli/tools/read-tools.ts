@@ -42,7 +42,7 @@ import { createUsageRoutes } from '#server/admin/usage'
 import { projectKnownTools } from '#server/known-tools'
 import { obstacleIn, openCallerIn } from '#server/safety'
 import { findScopeHolders } from '#server/scope-holders'
-import { listSettings } from '#server/start-report'
+import { listSettings } from '#server/server-handle'
 import type { Store } from '#store/collet-store'
 
 /**

@@ -16,7 +16,11 @@ import { Table } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import './models.css'
 
-/** What models get of the tools: what a list of them costs, and what a search in it answers. */
+/**
+ * The page `/models`: what the list of tools costs a model, in tokens, and what a search answers, for all tools or one toolset.
+ * The router opens it; the catalog links to it. Invariant: the search is that of the server, so the page shows what a model gets.
+ */
+
 export function ModelsPage(): ReactNode {
   const [{ toolset = '', q = '' }, change] = useSearchState()
   const cost = useQuery(toolCostQuery(toolset))
