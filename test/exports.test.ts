@@ -22,8 +22,12 @@ const PUBLIC: Readonly<Record<string, readonly string[]>> = {
     'workflow',
   ],
   'collet/ai-sdk': ['aiSdkTools'],
+  'collet/anthropic': ['anthropicTools'],
   'collet/client': ['CallFailure', 'connect', 'opentool'],
   'collet/http': ['createHandler'],
+  'collet/langchain': ['langchainTools'],
+  'collet/mastra': ['mastraTools'],
+  'collet/openai': ['agentTools', 'chatTools', 'responseTools'],
   'collet/protocols/opentool': [
     'OpenToolDocumentError',
     'SchemaConversionError',

@@ -6,7 +6,8 @@ import {
   type ToolExecutionOptions,
   type ToolSet,
 } from 'ai'
-import { type EarlierCalls, type HistoryEntry, type ShownCall, shownCalls } from './call-keys.ts'
+import type { EarlierCalls } from './call-keys.ts'
+import { historyOf } from './model-messages.ts'
 import type { AgentSource, Ask } from './source.ts'
 import type { AgentOptions, AgentTool } from './tool-list.ts'
 import {
@@ -97,7 +98,8 @@ class SdkCalls {
 
   async execute(name: string, input: unknown, call: ToolExecutionOptions<unknown>): Promise<AgentResult> {
     const made = this.#made.get(call.messages)?.get(call.toolCallId)
-    return made ?? (await this.#run(name, input, call, { isApproved: true, signal: call.abortSignal }))
+    const isApproved = wasApproved(call)
+    return made ?? (await this.#run(name, input, call, { isApproved, signal: call.abortSignal }))
   }
 
   #run(
@@ -132,23 +134,17 @@ function modelOutput(given: unknown) {
   }
 }
 
-function historyOf(messages: readonly ModelMessage[]): readonly ShownCall[] {
-  return shownCalls(messages.flatMap(entriesOf))
-}
-
-function entriesOf({ content }: ModelMessage, turn: number): readonly HistoryEntry[] {
-  if (typeof content === 'string') return []
-  return content.flatMap((part): HistoryEntry[] => {
-    if (part.type === 'tool-result') return [{ resultOf: part.toolCallId, text: outputText(part.output) }]
-    if (part.type !== 'tool-call') return []
-    return [{ call: { id: part.toolCallId, name: part.toolName, input: toJson(part.input), turn } }]
+/** Whether the messages have a person's consent to the call. */
+function wasApproved({ toolCallId, messages }: CallOptions): boolean {
+  const parts = messages.flatMap(({ content }): readonly object[] =>
+    typeof content === 'string' ? [] : content,
+  )
+  const asked = parts.flatMap((part) => {
+    const isOwn = 'toolCallId' in part && part.toolCallId === toolCallId
+    return isOwn && 'approvalId' in part ? [part.approvalId] : []
   })
-}
-
-function outputText(output: unknown): string {
-  if (typeof output !== 'object' || output === null || !('value' in output)) return ''
-  const { value } = output
-  if (typeof value === 'string') return value
-  const [first] = Array.isArray(value) ? value : []
-  return typeof first === 'object' && first !== null && 'text' in first ? String(first.text) : ''
+  return parts.some((part) => {
+    const isConsent = 'approved' in part && part.approved === true && 'approvalId' in part
+    return isConsent && asked.includes(part.approvalId)
+  })
 }

@@ -53,8 +53,17 @@ export interface KnownCall {
 /** How many calls of each kind had results in messages that are no longer part of the history. */
 export type EarlierCalls = Readonly<Record<string, number>>
 
-export interface CallKeysOptions {
+/** Where in a conversation a call is. */
+export interface CallPlace {
   readonly conversation: string
+  /** The provider's id of the call. */
+  readonly id: string
+  /** Shared by the calls of one message and by no other. */
+  readonly step: object
+  readonly history: readonly ShownCall[]
+}
+
+export interface CallKeysOptions {
   readonly earlier?: EarlierCalls | undefined
   /** Finds the tool of a call in the history; `undefined` for calls of other tools. */
   read(name: string, input: JsonValue): KnownCall | undefined
@@ -78,9 +87,8 @@ export class CallKeys {
     this.#options = options
   }
 
-  /** `step` is an object that the calls of one message share and that no other message has. */
-  keyOf(id: string, call: KnownCall, step: object, history: readonly ShownCall[]): string {
-    const { conversation, again } = this.#options
+  keyOf(call: KnownCall, { conversation, id, step, history }: CallPlace): string {
+    const { again } = this.#options
     const kind = kindOf(call)
     const n = call.identity === undefined ? this.#occurrence(id, kind, step, history) : 0
     const repeated = call.again + (again?.(call) ?? 0)

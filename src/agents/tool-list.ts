@@ -62,6 +62,8 @@ export interface Listed extends AgentTool {
   readonly again?: string | undefined
 }
 
+type ListOptions = Omit<AgentOptions, 'conversation'>
+
 export interface ToolList {
   /** What the model gets. */
   readonly listed: readonly Listed[]
@@ -72,7 +74,7 @@ export interface ToolList {
 
 export function listTools(
   tools: readonly SourceTool[],
-  options: AgentOptions,
+  options: ListOptions,
   limits: ProviderLimits,
 ): ToolList {
   const selected = tools.filter((tool) => isSelected(tool, options))
@@ -93,7 +95,7 @@ export function listTools(
   return { listed, all: [...all, ...own], notes }
 }
 
-function isSelected({ id, base, name }: SourceTool, { only }: AgentOptions): boolean {
+function isSelected({ id, base, name }: SourceTool, { only }: ListOptions): boolean {
   if (only === undefined) return true
   return typeof only === 'function'
     ? only({ id, name })
@@ -102,13 +104,13 @@ function isSelected({ id, base, name }: SourceTool, { only }: AgentOptions): boo
 
 function isFavourite(
   { name, target }: Pick<Listed, 'name' | 'target'>,
-  { favourites = [] }: AgentOptions,
+  { favourites = [] }: ListOptions,
 ): boolean {
   return favourites.includes(name) || (typeof target !== 'string' && favourites.includes(target.base))
 }
 
 interface Listing {
-  readonly options: AgentOptions
+  readonly options: ListOptions
   readonly limits: ProviderLimits
   readonly taken: Set<string>
   readonly notes: string[]
@@ -168,7 +170,7 @@ function searchTools(all: readonly Listed[]): readonly Listed[] {
 }
 
 /** Listed where a result can be too long for the model. */
-function readTools(all: readonly Listed[], { modelBytes }: AgentOptions): readonly Listed[] {
+function readTools(all: readonly Listed[], { modelBytes }: ListOptions): readonly Listed[] {
   const canShorten = all.some(({ target }) => {
     if (typeof target === 'string' || target.shown.outputSchema === null) return false
     return modelBytes !== 0 || target.shown.policy.project !== undefined

@@ -5,7 +5,14 @@ import { addressOf, DEFAULT_MODEL_BYTES, READ_RESULT } from '#protocols/mcp/resu
 import { NEW_REVISION } from '#protocols/mcp/wire'
 import { MAX_WORDS_BYTES, partText, valueText } from '#results/words'
 import { CALL_TOOL, describeSearch, SEARCH_TOOLS } from '#search/for-models'
-import { CallKeys, type EarlierCalls, type KnownCall, type ShownCall, unfinishedText } from './call-keys.ts'
+import {
+  CallKeys,
+  type CallPlace,
+  type EarlierCalls,
+  type KnownCall,
+  type ShownCall,
+  unfinishedText,
+} from './call-keys.ts'
 import {
   type AgentSource,
   type Ask,
@@ -32,13 +39,13 @@ import { withoutWidening } from './tool-schema.ts'
  * an earlier call recorded says so.
  */
 
-export interface AgentCall {
-  readonly id: string
+export interface AgentCall extends Omit<CallPlace, 'conversation'> {
   readonly name: string
   readonly input: JsonValue
-  /** Shared by the calls of one message and by no other. */
-  readonly step: object
-  readonly history: readonly ShownCall[]
+  /** The key of a call that was made before; absent: it follows from the history. */
+  readonly key?: string | undefined
+  /** Absent: that of the options. */
+  readonly conversation?: string | undefined
   readonly signal?: AbortSignal | undefined
   /** A person agreed to the call in the way of the library; `AgentOptions.approve` decides with it. */
   readonly isApproved?: boolean
@@ -65,7 +72,7 @@ export interface MessageCall {
 }
 
 /** A call that a person has to decide about; it is made when the message is run again. */
-interface PendingCall extends MessageCall {
+export interface PendingCall extends MessageCall {
   readonly asks: readonly Ask[]
 }
 
@@ -77,6 +84,11 @@ export interface RunOptions {
 export interface MadeCalls {
   readonly done: readonly { readonly call: MessageCall; readonly result: AgentResult }[]
   readonly pending: readonly PendingCall[]
+}
+
+/** Options of libraries that name the conversation with each call. */
+export interface ToolsetOptions extends Omit<AgentOptions, 'conversation'> {
+  readonly conversation?: string | undefined
 }
 
 interface Prepared {
@@ -91,7 +103,7 @@ export class Toolset {
   readonly #listed: ReadonlyMap<string, Listed>
   readonly #all: ReadonlyMap<string, Listed>
   readonly #backend: Backend
-  readonly #options: AgentOptions
+  readonly #options: ToolsetOptions
   readonly #keys: CallKeys
 
   constructor(parts: ToolsetParts) {
@@ -103,7 +115,6 @@ export class Toolset {
     this.tools = listed
     this.notes = notes
     this.#keys = new CallKeys({
-      conversation: options.conversation,
       earlier: options.earlier,
       again: options.again,
       read: (name, input) => this.#prepare(name, input)?.call,
@@ -116,7 +127,7 @@ export class Toolset {
   }
 
   has(name: string): boolean {
-    return this.#listed.has(name)
+    return this.#listed.has(name) || this.#all.has(name)
   }
 
   async run(call: AgentCall): Promise<AgentResult> {
@@ -130,7 +141,7 @@ export class Toolset {
     const { tool } = prepared
     // A read may run again: its result must be of now, not of an earlier turn.
     const isKeyed = tool.hasEffects || tool.mayAsk
-    const key = isKeyed ? this.#keys.keyOf(call.id, prepared.call, call.step, call.history) : undefined
+    const key = call.key ?? (isKeyed ? this.#keyOf(prepared, call) : undefined)
     const send = () => this.#backend.call(tool, prepared.call.input, { key, signal: call.signal })
     const reply = await send()
     const isDecided = call.isApproved === true && (await this.#approve(reply))
@@ -162,6 +173,13 @@ export class Toolset {
     if (approve === undefined || approvals.length === 0) return false
     for (const ask of approvals) await approve(ask)
     return true
+  }
+
+  #keyOf({ call: known }: Prepared, call: AgentCall): string {
+    const { conversation = this.#options.conversation } = call
+    if (typeof conversation !== 'string' || conversation === '')
+      throw new TypeError('Name the conversation: { conversation: "an id that a resumed loop has again" }.')
+    return this.#keys.keyOf(known, { ...call, conversation })
   }
 
   async #resultOf(reply: SourceReply, tool: SourceTool): Promise<AgentResult> {
@@ -292,18 +310,16 @@ function parsed(text: string): JsonValue {
 }
 
 interface ToolsetParts extends ToolList {
-  readonly options: AgentOptions
+  readonly options: ToolsetOptions
   readonly backend: Backend
 }
 
 /** Reads the tools of a source once; open a toolset for each conversation. */
 export async function openToolset(
   source: AgentSource,
-  options: AgentOptions,
+  options: ToolsetOptions,
   limits: ProviderLimits,
 ): Promise<Toolset> {
-  if (typeof options.conversation !== 'string' || options.conversation === '')
-    throw new TypeError('Name the conversation: { conversation: "an id that a resumed loop has again" }.')
   const backend = openBackend(source, options)
   return new Toolset({ options, backend, ...listTools(await backend.list(), options, limits) })
 }
@@ -344,3 +360,45 @@ export function readResult(stored: unknown): AgentResult {
     return failure(typeof stored === 'string' ? stored : (JSON.stringify(stored) ?? ''))
   return { blocks: blocks.filter(isJsonObject), isError: isError === true, asks: [] }
 }
+
+/** The calls of a loop that shows its history apart from them, once for each message of the model. */
+export class LoopCalls {
+  readonly #toolset: Toolset
+  /** How the application shows the history. */
+  readonly #advice: string
+  readonly #made = new Map<string, AgentResult>()
+  #history: readonly ShownCall[] | undefined
+  #step = {}
+
+  constructor(toolset: Toolset, advice: string) {
+    this.#toolset = toolset
+    this.#advice = advice
+  }
+
+  observe(history: readonly ShownCall[]): void {
+    this.#history = history
+    this.#step = {}
+    this.#made.clear()
+  }
+
+  /** A call that needs no decision has run when this is answered; `run` takes its result. */
+  async mustAsk(call: LoopCall): Promise<boolean> {
+    const result = await this.#run(call)
+    if (result.asks.length > 0) return true
+    this.#made.set(call.id, result)
+    return false
+  }
+
+  async run(call: LoopCall): Promise<AgentResult> {
+    return this.#made.get(call.id) ?? (await this.#run(call))
+  }
+
+  #run(call: LoopCall): Promise<AgentResult> {
+    const history = this.#history
+    if (history === undefined)
+      throw new Error(`The tools do not know the history of this run. ${this.#advice}`)
+    return this.#toolset.run({ ...call, step: this.#step, history })
+  }
+}
+
+type LoopCall = Omit<AgentCall, 'step' | 'history'>

@@ -115,7 +115,7 @@ function toolCallsOf(calls: Calls): object[] {
 function chatReply(calls: Calls): object {
   const message = calls === undefined ? { content: DONE } : { content: null, tool_calls: toolCallsOf(calls) }
   return {
-    ...{ id: 'chat-1', object: 'chat.completion', created: 1, model: 'plan' },
+    ...{ id: `chat-${randomUUID()}`, object: 'chat.completion', created: 1, model: 'plan' },
     choices: [
       {
         index: 0,
@@ -128,7 +128,7 @@ function chatReply(calls: Calls): object {
 }
 
 function chatChunks(calls: Calls): object[] {
-  const chunk = { id: 'chat-1', object: 'chat.completion.chunk', created: 1, model: 'plan' }
+  const chunk = { id: `chat-${randomUUID()}`, object: 'chat.completion.chunk', created: 1, model: 'plan' }
   const delta = calls === undefined ? { content: DONE } : { tool_calls: toolCallsOf(calls) }
   const finish_reason = calls === undefined ? 'stop' : 'tool_calls'
   return [
@@ -143,7 +143,13 @@ function chatChunks(calls: Calls): object[] {
 
 function responsesReply(calls: Calls): object {
   const text = { type: 'output_text', text: DONE, annotations: [] }
-  const message = { type: 'message', id: 'msg_1', role: 'assistant', status: 'completed', content: [text] }
+  const message = {
+    type: 'message',
+    id: `msg_${randomUUID()}`,
+    role: 'assistant',
+    status: 'completed',
+    content: [text],
+  }
   const output = calls?.map(({ id, name, input }) => ({
     ...{ type: 'function_call', id: `fc_${id}`, call_id: id, name, status: 'completed' },
     arguments: JSON.stringify(input),
@@ -164,7 +170,7 @@ function responsesReply(calls: Calls): object {
 function anthropicReply(calls: Calls): object {
   const content = calls?.map(({ id, name, input }) => ({ type: 'tool_use', id, name, input }))
   return {
-    ...{ id: 'msg_1', type: 'message', role: 'assistant', model: 'plan', stop_sequence: null },
+    ...{ id: `msg_${randomUUID()}`, type: 'message', role: 'assistant', model: 'plan', stop_sequence: null },
     stop_reason: calls === undefined ? 'end_turn' : 'tool_use',
     content: content ?? [{ type: 'text', text: DONE }],
     usage: { input_tokens: 1, output_tokens: 1 },
