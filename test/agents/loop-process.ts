@@ -1,0 +1,10 @@
+import { connect } from 'collet/client'
+import { LOOPS, SavedState } from './loops.ts'
+
+/** One agent loop as a process of its own, which a test kills: LIBRARY FILE COLLET_URL PROVIDER_URL. */
+const [library, file = '', collet = '', provider = ''] = process.argv.slice(2)
+const found = Object.entries(LOOPS).find(([name]) => name === library)
+if (found === undefined) throw new Error(`There is no loop ${library}.`)
+const [, loop] = found
+await loop({ source: connect(collet), conversation: 'c1', provider, saved: new SavedState(file) })
+process.exit(0)
