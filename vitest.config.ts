@@ -9,7 +9,6 @@ import { SummaryReporter } from './test/summary-reporter.ts'
 const SLOW = [
   'test/{crash,deploy,e2e,embedding,faults,fuzz,replicas,soak}/**/*.test.ts',
   'test/docs/!(blocks|errors|limits|lists|policy).test.ts',
-  'test/agents/kill-resume.test.ts',
   'test/conformance/{differential,mcp-suite*}.test.ts',
   'test/sources/**/{pack,mcp-stdio,corpus}.test.ts',
   'test/store/{notices-kill,budget-processes,key-rotation,postgres-*,store-copy,*model}.test.ts',

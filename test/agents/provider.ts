@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 
 /**
- * A server that plays the providers of models: OpenAI (chat completions and responses) and Anthropic. It follows a plan: the n-th
- * message with tool calls is `plan[n]`, and after the last one it answers with a text. Every tool call gets a fresh id, so a loop that
+ * A server that plays the providers of models: OpenAI (chat completions and responses) and Anthropic. It follows a plan: each
+ * message makes the calls of the next entry, and after the last one it answers with a text. Every tool call gets a fresh id, so a loop that
  * starts again sees the same calls under other ids.
  */
 
@@ -63,7 +63,7 @@ async function readBody(request: IncomingMessage): Promise<string> {
 }
 
 function answer({ path, body }: ModelRequest, plan: Plan, response: ServerResponse): void {
-  const calls = plan[turnsOf(path, body)]?.map((call) => ({
+  const calls = plan[nextOf(plan, callsIn(path, body))]?.map((call) => ({
     ...call,
     id: `call_${randomUUID().slice(0, 12)}`,
   }))
@@ -85,22 +85,29 @@ function replyOf(path: string, calls: Calls): object {
   return path.endsWith('/responses') ? responsesReply(calls) : anthropicReply(calls)
 }
 
-/** How many messages with tool calls the request shows. */
-function turnsOf(path: string, body: ModelRequest['body']): number {
+/** The message of the plan that follows the calls in the request; libraries may merge messages that they load. */
+function nextOf(plan: Plan, shown: number): number {
+  let left = shown
+  const next = plan.findIndex((calls) => {
+    left -= calls.length
+    return left < 0
+  })
+  return next === -1 ? plan.length : next
+}
+
+/** How many tool calls the request shows. */
+function callsIn(path: string, body: ModelRequest['body']): number {
   if (path.endsWith('/responses')) {
     const items = Array.isArray(body.input) ? body.input : []
-    // Calls of one message follow each other.
-    return items.filter(
-      (item: { type?: string }, index: number) =>
-        item.type === 'function_call' && items[index - 1]?.type !== 'function_call',
-    ).length
+    return items.filter(({ type }: { type?: string }) => type === 'function_call').length
   }
-  return body.messages.filter(
-    (message: { role: string; tool_calls?: unknown; content?: unknown }) =>
-      message.role === 'assistant' &&
-      (message.tool_calls !== undefined ||
-        (Array.isArray(message.content) && message.content.some(({ type }) => type === 'tool_use'))),
-  ).length
+  return body.messages.reduce(
+    (sum: number, { tool_calls = [], content }: { tool_calls?: object[]; content?: unknown }) =>
+      sum +
+      tool_calls.length +
+      (Array.isArray(content) ? content.filter(({ type }) => type === 'tool_use').length : 0),
+    0,
+  )
 }
 
 const DONE = 'All done.'

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { serve } from 'collet'
 import { afterAll, describe, expect, it } from 'vitest'
-import { LOOPS } from './loops.ts'
-import { type Plan, startProvider } from './provider.ts'
-import { makeShop } from './shop.ts'
+import { LOOPS } from '../agents/loops.ts'
+import { type Plan, startProvider } from '../agents/provider.ts'
+import { makeShop } from '../agents/shop.ts'
 
 /**
  * Agent loops that are killed at every step and started again, in every library. A step is a request to the model, or an effect whose
@@ -70,7 +70,7 @@ async function runKilled(
 }
 
 const FLAGS = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
-const PROGRAM = join(import.meta.dirname, 'loop-process.ts')
+const PROGRAM = join(import.meta.dirname, '../agents/loop-process.ts')
 const rows: string[] = []
 
 describe.each(Object.keys(LOOPS))('%s', (library) => {
