@@ -156,7 +156,16 @@ it('every admin route answers what its operation declares', async () => {
   await ask('POST /admin/sources/:key/refresh', 'Ended')
   await ask('DELETE /admin/sources/:key', 'Ended')
 
-  for (const name of ['tool-count', 'tools', 'usage', 'budgets', 'limits', 'server', 'server/beginning'])
+  for (const name of [
+    'tool-cost',
+    'tool-count',
+    'tools',
+    'usage',
+    'budgets',
+    'limits',
+    'server',
+    'server/onboarding',
+  ])
     await ask(`GET /admin/${name}`)
   for (const name of ['Bank.Pay', 'Mail.Read']) await ask('GET /admin/tools/:tool', name)
   await ask('GET /admin/tools/:tool/usage', 'Bank.Read')

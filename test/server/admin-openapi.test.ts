@@ -112,7 +112,7 @@ describe('the admin API in /admin/openapi.json', () => {
         'sources',
         'approvals',
       ],
-      ...['server', 'server/beginning', 'limits', 'journal'],
+      ...['server', 'server/onboarding', 'limits', 'journal'],
     ]
     const answers = await Promise.all(lists.map((name) => ask('GET', `/admin/${name}`)))
     expect(answers.map(({ status }) => status)).toEqual(lists.map(() => 200))

@@ -52,6 +52,7 @@ const FOR_CALLERS: readonly string[] = [
   'GET /admin/providers 200',
   'GET /admin/server 200',
   'GET /admin/server/onboarding 200',
+  'GET /admin/tool-cost 200',
   'GET /admin/tool-count 200',
   'GET /admin/tool-search 400',
   'GET /admin/tools 200',

@@ -35,7 +35,7 @@ export function toolCostQuery(toolset = '') {
   return queryOptions({
     queryKey: ['tools', 'cost', toolset],
     queryFn: ({ signal }) =>
-      request<ToolListCost>(
+      requestJson<ToolListCost>(
         `/admin/tool-cost${toolset === '' ? '' : `?toolset=${encodeURIComponent(toolset)}`}`,
         { signal },
       ),
@@ -47,7 +47,7 @@ export function toolSearchQuery(toolset: string, text: string) {
   const parameters = new URLSearchParams({ q: text, ...(toolset === '' ? {} : { toolset }) })
   return queryOptions({
     queryKey: ['tools', 'search', toolset, text],
-    queryFn: ({ signal }) => request<ToolSearchAnswer>(`/admin/tool-search?${parameters}`, { signal }),
+    queryFn: ({ signal }) => requestJson<ToolSearchAnswer>(`/admin/tool-search?${parameters}`, { signal }),
     enabled: text.trim() !== '',
     placeholderData: keepPreviousData,
   })
