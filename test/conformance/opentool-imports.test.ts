@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { readSourceFile, resolveImport, runtimeImports } from '../source-files.ts'
 
 /** The modules that the client may need; `documentOf` and names are for servers. */
-const ENTRIES = ['document-read', 'document-references', 'document', 'convert-to-json', 'convert-from-json']
+const ENTRIES = ['document-read', 'document-references', 'document', 'to-json-schema', 'convert-from-json']
 
 /** Every module that the files import, directly or not, and their external imports. */
 function reach(entries: readonly string[]): {
