@@ -29,7 +29,7 @@ export interface AgentOptions extends CallScope {
   readonly again?: ((call: { readonly tool: string; readonly input: JsonObject }) => number) | undefined
   /**
    * Decides an approval of Collet when a person agreed in the way of the library: for example
-   * `({ id }) => gateway.approvals.approve(approver, id)`. Without it, the decision is made on the page of the approval.
+   * `({ id = '' }) => gateway.approvals.approve(approver, id)`. Without it, the decision is made on the page of the approval.
    */
   readonly approve?: ((ask: Ask) => Promise<unknown>) | undefined
   /** What `earlier()` returned for messages that were removed from the history. */

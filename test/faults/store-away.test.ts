@@ -220,7 +220,7 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'GET /mcp/:toolset': 404,
   'DELETE /mcp/:toolset': 404,
   'GET /admin/sources': 200,
-  'GET /admin/tool-count': 200,
+  ...{ 'GET /admin/tool-count': 200, 'GET /admin/tool-cost': 200 },
   // The config has none.
   'POST /admin/webhooks/test': 400,
   // There is no such tool in the catalog.

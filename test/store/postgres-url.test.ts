@@ -115,7 +115,7 @@ describe('the doctor’s report about a database', () => {
     // The PostgreSQL of the tests does not wait for its disk, which the doctor must report.
     const [{ fsync } = { fsync: '' }] = await query<{ fsync: string }>(url, 'SHOW fsync')
     const disk = fsync === 'on' ? 'fsync ok' : 'fsync fail'
-    const seen = ['server ok', disk, 'standby ok', 'room ok', 'clocks ok', 'schema ok']
+    const seen = ['server ok', disk, 'standby ok', 'connections ok', 'clocks ok', 'schema ok']
     expect(await look(url)).toEqual(seen)
     await prepareDatabase(url, keys)
     expect(await look(url)).toEqual(seen)
