@@ -27,7 +27,7 @@ const SOURCE = named('AdminSource', () =>
     read_at: time().nullable(),
     next_read_at: time().nullable(),
     warnings: texts(),
-    oddities: z.array(FINDING()).describe('Problems of tools that are served anyway.'),
+    tool_warnings: z.array(FINDING()).describe('Problems of tools that are served anyway.'),
     left_out: z.array(FINDING().extend({ fix: z.string() })).describe('Tools that are not served, and why.'),
     target: z
       .string()

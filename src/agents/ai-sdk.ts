@@ -22,8 +22,8 @@ import {
 
 /*
  * The subpath `collet/ai-sdk`: tools for `generateText`, `streamText` and agents of the AI SDK.
- * Invariants: the calls of one step share the array of messages that the SDK passes to each of them;
- * a call that waits for a person is asked about before it runs, as `toolApproval` does it.
+ * Invariants: the array of messages that the SDK passes to `execute` identifies the step of a call; whether a person
+ * has to act is known before `execute` runs, through `toolApproval`.
  */
 
 export type { AgentSource, AgentTool, Ask, EarlierCalls }
@@ -37,15 +37,15 @@ type CallOptions = Pick<ToolExecutionOptions<unknown>, 'toolCallId' | 'messages'
 
 export interface AiSdkTools {
   readonly tools: ToolSet
-  /** For tools whose calls may have to wait for a person: pass it on as `toolApproval`. */
+  /** Pass it to the SDK as `toolApproval`. It has an entry for each tool whose calls may have to wait for a person. */
   readonly toolApproval: Record<string, (input: unknown, options: CallOptions) => Promise<ToolApprovalStatus>>
-  /** What was widened or left out, one sentence for each tool. */
+  /** What converting the schemas widened or left out, one sentence for each tool. */
   readonly notes: readonly string[]
   /** Counts the calls of messages that are about to be removed from the history. */
   earlier(messages: readonly ModelMessage[]): EarlierCalls
 }
 
-/** The SDK has no limits of its own; its providers take names of 64 characters. */
+/** The SDK itself has no limits; its providers accept names of up to 64 characters. */
 const LIMITS = { provider: 'The AI SDK', nameLength: 64 } as const
 
 /** The tools of a server or gateway for one conversation. */
@@ -77,7 +77,7 @@ function toSdkTool(tool: AgentTool, calls: SdkCalls, isDeferred: boolean): ToolS
   }
 }
 
-/** The calls of a conversation. A call whose approval was checked and that needed none has run; `execute` takes its result. */
+/** The calls of a conversation. `ask` already makes a call to learn whether it needs a person; if it needs none, it has run, and `execute` returns the kept result. */
 class SdkCalls {
   readonly #toolset: Toolset
   readonly #made = new WeakMap<object, Map<string, AgentResult>>()

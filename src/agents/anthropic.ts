@@ -14,7 +14,7 @@ import {
 
 /*
  * The subpath `collet/anthropic`: tools for the Messages API, and the calls of its answers.
- * Invariant: it loads nothing of the SDK; its types have the members that the SDK's types ask for.
+ * Invariant: it does not import the SDK; its types are compatible with those of the SDK.
  */
 
 export type { AgentSource, Ask, EarlierCalls, PendingCall, RunOptions }
@@ -57,9 +57,9 @@ interface Message {
 
 export interface AnthropicTools {
   readonly tools: (AnthropicTool | SearchTool)[]
-  /** What was widened or left out, one sentence for each tool. */
+  /** What converting the schemas widened or left out, one sentence for each tool. */
   readonly notes: readonly string[]
-  /** Makes the tool calls of an answer. `messages` are those that the answer was made from; they may end with it. */
+  /** Makes the tool calls of an answer. `messages` is the history that the answer follows; it may end with the answer itself. */
   run(messages: readonly Message[], answer: Message, options?: RunOptions): Promise<AnthropicRun>
   /** Counts the calls of messages that are about to be removed from the history. */
   earlier(messages: readonly Message[]): EarlierCalls
@@ -120,7 +120,7 @@ function toBlock(id: string, result: AgentResult): ToolResultBlock {
       return { type: 'text', text: `[${part.mediaType}, which the Messages API cannot show]` }
     return { type: 'image', source: { type: 'base64', media_type, data: part.data } }
   })
-  // A failed result may have nothing but texts.
+  // The API accepts only texts in a failed result.
   const failed: ResultContent[] = [{ type: 'text', text: resultText(result) }]
   return {
     ...{ type: 'tool_result', tool_use_id: id, content: result.isError ? failed : content },

@@ -2,10 +2,11 @@ import { hash } from 'node:crypto'
 import { canonicalJson, type JsonObject, type JsonValue } from '#kernel/base/json'
 
 /*
- * The keys of an agent's calls: one intention is one key. A key is made of the conversation, the tool, the input, and the number of
- * earlier calls of the same tool with the same input whose results the history shows. `toolset.ts` asks it before each call.
- * Invariants: the id that a provider gives a tool call is no part of a key, so a resumed loop and a retried step find the recorded
- * call; equal calls in one message have different keys.
+ * The idempotency keys of an agent's calls: one intention has one key. A key is a digest of the conversation, the
+ * tool, the input, and the number of earlier calls of the same tool with the same input whose results the history
+ * shows. `toolset.ts` gets a key here before each call.
+ * Invariants: a key does not depend on the id that a provider gives a tool call, so a resumed loop and a retried step
+ * find the recorded call; equal calls in one message have different keys.
  */
 
 /** A call that the history of a conversation shows. */
@@ -14,9 +15,9 @@ export interface ShownCall {
   /** The name that the model used. */
   readonly name: string
   readonly input: JsonValue
-  /** The message that made the call; equal for the calls of one message, and rising. */
+  /** Number of the message that made the call; it rises along the history, and calls of one message have the same number. */
   readonly turn: number
-  /** Whether the history has its result. A result that says that the outcome is not known does not count. */
+  /** Whether the history has its result. A result that begins with `UNFINISHED` does not count. */
   readonly isDone: boolean
 }
 
@@ -40,20 +41,20 @@ export function shownCalls(entries: readonly HistoryEntry[]): readonly ShownCall
   return calls
 }
 
-/** A call by its tool and the input that the tool gets, however the model wrote them. */
+/** A call with its tool and the input that the tool gets, whichever way the model wrote them. */
 export interface KnownCall {
   readonly tool: string
   readonly input: JsonObject
-  /** Members that identify the effect; absent: all of them. */
+  /** Members of the input that identify the effect; absent: all of them. */
   readonly identity?: readonly string[] | undefined
-  /** How often the effect is repeated on purpose, if the model says so. */
+  /** How often the model has asked to repeat the effect on purpose; usually 0. */
   readonly again: number
 }
 
 /** How many calls of each kind had results in messages that are no longer part of the history. */
 export type EarlierCalls = Readonly<Record<string, number>>
 
-/** Where in a conversation a call is. */
+/** The position of a call in a conversation. */
 export interface CallPlace {
   readonly conversation: string
   /** The provider's id of the call. */
@@ -67,11 +68,11 @@ export interface CallKeysOptions {
   readonly earlier?: EarlierCalls | undefined
   /** Finds the tool of a call in the history; `undefined` for calls of other tools. */
   read(name: string, input: JsonValue): KnownCall | undefined
-  /** Repetitions that the application wants. */
+  /** The number of intended repetitions, according to the application. */
   again?: ((call: KnownCall) => number) | undefined
 }
 
-/** The start of a result that is no outcome; `ShownCall.isDone` is false for it. */
+/** Beginning of a result whose call has no known outcome; `ShownCall.isDone` is false for it. */
 const UNFINISHED = 'The outcome of this call is not known yet.'
 
 export function unfinishedText(text: string): string {
@@ -133,7 +134,7 @@ export class CallKeys {
   }
 }
 
-/** Digest of the tool and of what identifies its effect. */
+/** Digest of the tool and of the input that identifies its effect. */
 function kindOf({ tool, input, identity }: KnownCall): string {
   const named =
     identity === undefined

@@ -8,9 +8,9 @@ import type { AgentOptions, AgentTool } from './tool-list.ts'
 import { type AgentCall, type AgentResult, openToolset, partsOf, type Toolset, toJson } from './toolset.ts'
 
 /*
- * The subpath `collet/langchain`: tools for `ToolNode`, `createReactAgent` and agents of LangChain, whose state has the messages.
- * Invariants: a call is found by its id in the last message of the state; an answer to an interrupt counts only for the calls that it
- * names, because parallel calls of a node get answers in any order.
+ * The subpath `collet/langchain`: tools for `ToolNode`, `createReactAgent` and agents of LangChain, which keep the messages in their state.
+ * Invariants: a call is found by its id in the last message of the state; an answer to an interrupt counts only for
+ * the calls that it names, because parallel calls of a node may get each other's answers.
  */
 
 export type { AgentSource, Ask, EarlierCalls }
@@ -20,7 +20,7 @@ export interface LangchainOptions extends Omit<AgentOptions, 'conversation' | 's
   readonly conversation?: string | undefined
 }
 
-/** What an interrupt shows. Resume with `{ approved: true }`, or with `{ approved: [ids], denied: [ids] }` if several calls wait. */
+/** The value of an interrupt. Resume with `{ approved: true }`, or with `{ approved: [ids], denied: [ids] }` if several calls wait. */
 export interface LangchainQuestion {
   readonly id: string
   readonly tool: string
@@ -30,7 +30,7 @@ export interface LangchainQuestion {
 
 export interface LangchainTools {
   readonly tools: DynamicStructuredTool[]
-  /** What was widened or left out, one sentence for each tool. */
+  /** What converting the schemas widened or left out, one sentence for each tool. */
   readonly notes: readonly string[]
   /** Counts the calls of messages that are about to be removed from the state. */
   earlier(messages: readonly object[]): EarlierCalls
@@ -77,7 +77,7 @@ interface Answers {
 
 class GraphCalls {
   readonly #toolset: Toolset
-  /** Answers to interrupts, by the state of the step that asked. */
+  /** Answers to interrupts, by the graph state of the step that interrupted. */
   readonly #answers = new WeakMap<object, Answers>()
 
   constructor(toolset: Toolset) {
@@ -122,7 +122,7 @@ function namedIn(answer: JsonValue, only: string | undefined) {
   }
 }
 
-/** The id of the call and the state that the tool node was given. */
+/** The id of the call, and the graph state that the tool node received with its messages. */
 function placeOf(config: object) {
   const { toolCall, toolCallId } = { toolCall: undefined, toolCallId: undefined, ...config }
   const own: { readonly id?: unknown } = typeof toolCall === 'object' && toolCall !== null ? toolCall : {}

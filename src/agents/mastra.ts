@@ -17,7 +17,7 @@ import {
 
 /*
  * The subpath `collet/mastra`: tools for agents of Mastra.
- * Invariants: the history comes from the processor, because Mastra gives tools only the messages that a loop began with; a call that
+ * Invariants: the history comes from the processor, because Mastra passes to tools only the messages with which the loop began; a call that
  * waits for a person suspends the run, and the resumed call has the key of the suspended one.
  */
 
@@ -38,9 +38,9 @@ interface StepArgs {
 
 export interface MastraTools {
   readonly tools: Record<string, Tool>
-  /** One of the agent's `inputProcessors`: the tools read the history from it. */
+  /** Add it to the agent's `inputProcessors`: it records the history for the tools. */
   readonly processor: { readonly id: string; processInputStep(args: StepArgs): undefined }
-  /** What was widened or left out, one sentence for each tool. */
+  /** What converting the schemas widened or left out, one sentence for each tool. */
   readonly notes: readonly string[]
   /** Counts the calls of messages that are about to be removed from the history. */
   earlier(messages: readonly object[]): EarlierCalls
@@ -66,7 +66,7 @@ export async function mastraTools(source: AgentSource, options: MastraOptions = 
   }
 }
 
-/** One loop for each request to an agent. */
+/** The calls of each request to an agent, by its request context. */
 class Loops {
   readonly #toolset: Toolset
   readonly #byRequest = new WeakMap<object, LoopCalls>()

@@ -3,8 +3,8 @@ import { type HistoryEntry, type ShownCall, shownCalls } from './call-keys.ts'
 import { toJson } from './toolset.ts'
 
 /*
- * Reads the calls and results in messages of the AI SDK, which Mastra uses too.
- * Invariant: members that are not known are skipped, because the two use different versions of the messages.
+ * Reads the calls and results in messages of the AI SDK. `ai-sdk.ts` uses it, and `mastra.ts`, because Mastra has the same messages.
+ * Invariant: unknown members are ignored, because the two libraries use different versions of the format.
  */
 
 export function historyOf(messages: readonly object[]): readonly ShownCall[] {

@@ -17,7 +17,7 @@ import {
 
 /*
  * The subpath `collet/openai`: tools for chat completions, for the Responses API and for the Agents SDK.
- * Invariant: it loads nothing of the SDKs; its types have the members that the SDKs' types ask for.
+ * Invariant: it does not import the SDKs; its types are compatible with those of the SDKs.
  */
 
 export type { AgentSource, Ask, EarlierCalls, PendingCall, RunOptions }
@@ -36,7 +36,7 @@ function openTools(source: AgentSource, options: OpenAiOptions): Promise<Toolset
 }
 
 interface Opened<Item> {
-  /** What was widened or left out, one sentence for each tool. */
+  /** What converting the schemas widened or left out, one sentence for each tool. */
   readonly notes: readonly string[]
   /** Counts the calls of items that are about to be removed from the history. */
   earlier(items: readonly Item[]): EarlierCalls
@@ -54,7 +54,7 @@ interface ChatMessage {
 
 type ChatResult =
   | { role: 'tool'; tool_call_id: string; content: string }
-  /** Results of tools are texts in chat completions, so their pictures follow in a message of the user. */
+  /** Chat completions accept only texts as results of tools, so pictures follow in a message of the user. */
   | {
       role: 'user'
       content: ({ type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } })[]
@@ -62,7 +62,7 @@ type ChatResult =
 
 export interface ChatTools extends Opened<ChatMessage> {
   readonly tools: ChatTool[]
-  /** Makes the tool calls of a message. `messages` are those that it was made from; they may end with it. */
+  /** Makes the tool calls of a message. `messages` is the history that the message follows; it may end with the message itself. */
   run(
     messages: readonly ChatMessage[],
     message: ChatMessage,
@@ -193,7 +193,7 @@ type Item = object
 
 export interface ResponseTools extends Opened<Item> {
   readonly tools: (ResponseTool | { type: 'tool_search' })[]
-  /** Makes the tool calls of a response. `input` are the items that it was made from. */
+  /** Makes the tool calls of a response. `input` is the list of items that the response follows. */
   run(
     input: string | readonly Item[],
     output: readonly Item[],
@@ -246,14 +246,14 @@ function toItem({ id }: MessageCall, result: AgentResult): ResponseResult {
   return { type: 'function_call_output', call_id: id, output }
 }
 
-/** Items of the API and of the Agents SDK, which spells them in its own way. */
+/** Reads a call from an item in the spelling of the API or of the Agents SDK. */
 function itemCall(item: JsonValue): readonly MessageCall[] {
   if (!isJsonObject(item) || item.type !== 'function_call') return []
   const id = item.call_id ?? item.callId
   return typeof id === 'string' ? readCall(id, item.name, item.arguments) : []
 }
 
-/** Calls belong to one message until the result of a call or a message follows. */
+/** Consecutive calls belong to one message, until a result or another message follows. */
 function itemHistory(items: readonly Item[]): readonly ShownCall[] {
   let turn = 0
   let isCalling = false
@@ -306,13 +306,13 @@ interface SdkTool {
 
 export interface OpenAiAgentTools extends Opened<Item> {
   readonly tools: SdkTool[]
-  /** Pass it to `run` or to the `Runner`: the tools read the history from it. */
+  /** Pass it to `run` or to the `Runner`: it records the history for the tools. */
   callModelInputFilter<Data extends { input: Item[] }>(args: { modelData: Data }): Data
   /** For a run that starts from a saved state: `observe(state.history)`. */
   observe(items: readonly Item[]): void
 }
 
-/** Tools for agents of `@openai/agents`. One agent loop at a time uses them. */
+/** Tools for agents of `@openai/agents`. Use them for one agent loop at a time. */
 export async function agentTools(source: AgentSource, options: OpenAiOptions): Promise<OpenAiAgentTools> {
   const toolset = await openTools(source, options)
   const calls = new LoopCalls(toolset, ADVICE)

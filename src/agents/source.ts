@@ -11,13 +11,14 @@ import type { ReadRequest, ResultPart } from '#results/read'
 import type { Gateway } from '#server/create-gateway'
 
 /*
- * Where an agent's tools are: on a server, through the client, or in this process, in a gateway. `toolset.ts` lists and calls
- * through it. Invariant: both give the same tools, answers and texts, and a call is repeated only under its key.
+ * Two ways to an agent's tools, behind one interface: a server, through the client, or a gateway in this process.
+ * `toolset.ts` lists and calls tools through it. Invariant: both ways give the same tools, answers and texts, and a
+ * call is repeated only under its key.
  */
 
 export type AgentSource = ColletClient | Gateway
 
-/** A tool, independent of where it is. */
+/** A tool of either kind of source. */
 export interface SourceTool {
   readonly id: string
   /** The id without its version: a new version of a tool keeps the keys of its calls. */
@@ -27,7 +28,7 @@ export interface SourceTool {
   readonly description: string
   readonly inputSchema: JsonObject
   readonly shown: ShownTool
-  /** Whether calling it twice may do something twice; true if the server does not say. */
+  /** Whether a second call may have a second effect; true if the server does not say. */
   readonly hasEffects: boolean
   /** Whether a person may have to act before a call runs. */
   readonly mayAsk: boolean
@@ -39,7 +40,7 @@ export interface Ask {
   readonly kind: 'approval' | 'authorization'
   /** Id of the approval, for `gateway.approvals`. */
   readonly id?: string | undefined
-  /** The page where it is done. */
+  /** The page on which the person acts. */
   readonly url: string
   readonly provider?: string | undefined
   readonly scopes?: readonly string[] | undefined
@@ -61,7 +62,7 @@ export type SourceReply = {
     }
 )
 
-/** What every call of a conversation carries. */
+/** Options that all calls of a conversation share. */
 export interface CallScope {
   /** The caller, in a gateway of this process. */
   readonly principal?: Principal | undefined
@@ -100,7 +101,7 @@ function clientBackend(client: ColletClient, { principal: _, ...scope }: CallSco
       const options = { ...scope, ...defined({ callId: key, signal }) }
       const tried = await client.tryCall(tool.id, input, options)
       if (!tried.ok) return failedReply(tried.error, key)
-      // A lost reply that the client asked for again is no replay of an earlier call.
+      // If the client resent the request after a lost reply, the recorded outcome is that of this call, not of an earlier one.
       const { callId, retries } = tried
       const replayed = tried.replayed === true && retries === 0
       const contentJson = await contentOf(client, tool, callId)
@@ -144,7 +145,7 @@ async function contentOf(
     const { value } = await client.readResult(callId, { part: 'content', maxBytes: 0 })
     return Array.isArray(value) ? JSON.stringify(value) : undefined
   } catch {
-    // A value without content blocks.
+    // The call has no content blocks.
     return undefined
   }
 }
@@ -178,7 +179,7 @@ function fromRemote(tool: RemoteTool): SourceTool {
       source: facts?.source ?? 'connector',
       outputSchema: output === 'none' ? null : output === 'any' ? {} : output,
       policy: policyOf(facts),
-      // Only MCP sends structured values, and agents read the content.
+      // Only the structured value has to fit the schema, and agents read the content blocks.
       checkOutput: () => [],
     },
     hasEffects: facts === undefined || hasEffects(facts),
@@ -246,8 +247,8 @@ function asksOf({ details }: CallError): readonly Ask[] {
 }
 
 /**
- * Failures after which the same call is a new intention: the outcome is recorded, or the input never fitted. After any other one the
- * call may have run, or may run still, so it keeps its key.
+ * Failures that are final, because the outcome is recorded or the input is invalid: the same call is then a new
+ * intention. After any other failure the call may have run or may still run, so it keeps its key.
  */
 const FINAL: ReadonlySet<string> = new Set([
   ...['tool_failed', 'tool_timeout', 'cancelled', 'upstream_failed', 'egress_denied', 'output_invalid'],
@@ -255,7 +256,7 @@ const FINAL: ReadonlySet<string> = new Set([
   ...['session_lost', 'workflow_diverged', 'key_conflict'],
 ])
 
-/** Servers of other makers name no codes: a tool's own failure and a refused input are final. */
+/** Servers of other vendors send no codes; from them, a tool's own failure and a refused input are final. */
 const FINAL_CLASSES: ReadonlySet<string> = new Set(['tool', 'validation'])
 
 function failedReply(failure: CallFailure, key: string | undefined): SourceReply {
@@ -277,7 +278,7 @@ function failedReply(failure: CallFailure, key: string | undefined): SourceReply
   }
 }
 
-/** Models see one version of each tool. */
+/** The newest version of each tool, because models see only one. */
 function newest(tools: readonly SourceTool[]): readonly SourceTool[] {
   const byBase = Map.groupBy(tools, ({ base }) => base)
   return [...byBase.values()].flatMap((versions) =>

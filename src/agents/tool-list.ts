@@ -7,14 +7,14 @@ import type { Ask, CallScope, SourceTool } from './source.ts'
 import { type FittedSchema, fitName, fitSchema, type SchemaLimits } from './tool-schema.ts'
 
 /*
- * The list of tools that a model gets: those of a source in the form of the provider, and the tools that search them and read long
- * results. `toolset.ts` opens it. Invariant: names are unique, and every change of a definition is in the notes.
+ * Makes the list of tools that a model gets: the tools of a source in the provider's form, and the tools that search
+ * them and read long results. `toolset.ts` calls it. Invariant: names are unique, and every change of a definition is in the notes.
  */
 
 export interface AgentOptions extends CallScope {
-  /** Id of the conversation or run. Calls of one conversation that have the same intention are one call, in any process. */
+  /** Id of the conversation or run. Within one conversation, repeating a call for the same purpose returns its recorded outcome, in any process. */
   readonly conversation: string
-  /** Which tools; default all. */
+  /** The tools to use, by id, name or function; default all. */
   readonly only?:
     | readonly string[]
     | ((tool: { readonly id: string; readonly name: string }) => boolean)
@@ -23,18 +23,18 @@ export interface AgentOptions extends CallScope {
   readonly discovery?: 'list' | 'search' | undefined
   /** Names of tools that are listed besides those three, or that are not deferred. */
   readonly favourites?: readonly string[] | undefined
-  /** Bytes of a result that the model gets at once; default what the tool says, or 32 000. 0 = all. */
+  /** Bytes of a result that the model gets at once; default: the tool's own limit, or 32 000. 0 = all. */
   readonly modelBytes?: number | undefined
-  /** Makes a call once more on purpose: 1 for the first repetition. Default 0. */
+  /** Returns how often a call is to be repeated on purpose: 1 for the first repetition. Default 0. */
   readonly again?: ((call: { readonly tool: string; readonly input: JsonObject }) => number) | undefined
   /**
-   * Decides an approval of Collet when a person agreed in the way of the library: for example
-   * `({ id = '' }) => gateway.approvals.approve(approver, id)`. Without it, the decision is made on the page of the approval.
+   * Called when a person has agreed to a call through the library, to decide Collet's approval of the call, for example
+   * `({ id = '' }) => gateway.approvals.approve(approver, id)`. Without it, people decide on the approval's page.
    */
   readonly approve?: ((ask: Ask) => Promise<unknown>) | undefined
-  /** What `earlier()` returned for messages that were removed from the history. */
+  /** The result of `earlier()` for messages that were since removed from the history. */
   readonly earlier?: EarlierCalls | undefined
-  /** Schemas in the strict form of the provider, where they can be. Default false. */
+  /** Writes schemas in the provider's strict form if that can express them. Default false. */
   readonly strict?: boolean | undefined
 }
 
@@ -65,9 +65,9 @@ export interface Listed extends AgentTool {
 type ListOptions = Omit<AgentOptions, 'conversation'>
 
 export interface ToolList {
-  /** What the model gets. */
+  /** The tools that the model sees. */
   readonly listed: readonly Listed[]
-  /** What it can call. */
+  /** The tools that it can call. */
   readonly all: readonly Listed[]
   readonly notes: readonly string[]
 }
@@ -169,7 +169,7 @@ function searchTools(all: readonly Listed[]): readonly Listed[] {
   )
 }
 
-/** Listed where a result can be too long for the model. */
+/** The tool that reads results, if any result can be too long for the model. */
 function readTools(all: readonly Listed[], { modelBytes }: ListOptions): readonly Listed[] {
   const canShorten = all.some(({ target }) => {
     if (typeof target === 'string' || target.shown.outputSchema === null) return false

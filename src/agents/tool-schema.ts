@@ -2,14 +2,14 @@ import { hash } from 'node:crypto'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 
 /*
- * Names and schemas in the form that providers of models take. `toolset.ts` makes its lists with it.
- * Invariants: a schema accepts at least what the tool accepts, but for the strict form, which asks for `null` where a parameter may be
- * absent; whatever was widened or left out is named.
+ * Converts names and schemas to the form that model providers accept. `tool-list.ts` converts each tool with it, and `toolset.ts` undoes the strict form in inputs.
+ * Invariants: a converted schema accepts every input that the tool accepts, except in the strict form, where `null`
+ * replaces an absent parameter; the notes name everything that was widened or left out.
  */
 
 export interface SchemaLimits {
   readonly nameLength: number
-  /** All parameters required and no others allowed, as the strict modes want it. */
+  /** Whether to make all parameters required and forbid others, as strict modes need. */
   readonly strict: boolean
 }
 
@@ -20,7 +20,7 @@ export interface FittedSchema {
   readonly notes: readonly string[]
 }
 
-/** A name that every provider takes: letters, digits, `_` and `-`, and not one that is taken. */
+/** A free name that every provider accepts: letters, digits, `_` and `-`. */
 export function fitName(name: string, maxLength: number, taken: ReadonlySet<string>): string {
   const legal = name.replace(/[^A-Za-z0-9_-]/g, '_') || 'tool'
   if (legal.length <= maxLength && !taken.has(legal)) return legal
@@ -29,7 +29,7 @@ export function fitName(name: string, maxLength: number, taken: ReadonlySet<stri
 }
 
 const UNIONS = ['oneOf', 'anyOf', 'allOf'] as const
-/** Providers refuse them at the top of a schema. */
+/** Keywords that providers refuse at the top level of a schema. */
 const ROOT_CHECKS = [
   'not',
   'if',
@@ -51,7 +51,7 @@ export function fitSchema(schema: JsonObject, { strict }: SchemaLimits): FittedS
   return { schema: toStrict(root, notes), isStrict: true, notes: [...new Set(notes)] }
 }
 
-/** An object at the top, without unions: their members become optional parameters. */
+/** Makes the top level an object without unions, whose members become optional parameters. */
 function openRoot(schema: JsonObject, notes: string[]): JsonObject {
   const { $schema: _, ...members } = schema
   const branches = UNIONS.flatMap((keyword) => objectsIn(members[keyword]))
@@ -70,7 +70,7 @@ function openRoot(schema: JsonObject, notes: string[]): JsonObject {
     type: 'object',
     properties,
     ...(required.length === 0 ? {} : { required: [...new Set(required)] }),
-    // A branch may allow what the top forbids.
+    // A branch may allow members that the top level forbids.
     ...(branches.length > 0 ? { additionalProperties: true } : {}),
   }
 }
@@ -111,7 +111,7 @@ function strictProblem(schema: JsonObject): string | undefined {
   return problemOf(schema, 0)
 }
 
-/** Keywords that the strict modes do not take. */
+/** Keywords that strict modes do not accept. */
 const NOT_STRICT = [
   ...['not', 'if', 'then', 'else', 'dependentRequired', 'dependentSchemas', 'propertyNames', 'minProperties'],
   ...['maxProperties', 'uniqueItems', 'contains', 'minContains', 'maxContains', 'minLength', 'maxLength'],
@@ -150,7 +150,7 @@ function withNull(schema: JsonObject): JsonObject {
   return Array.isArray(choices) ? { ...nullable, enum: [...choices, null] } : nullable
 }
 
-/** Undoes the strict form: members that are `null` because they may be absent. */
+/** Undoes the strict form: removes members that are `null` in place of an absent parameter. */
 export function withoutWidening(input: JsonValue, schema: JsonValue | undefined): JsonValue {
   if (!isJsonObject(schema)) return input
   if (Array.isArray(input)) return input.map((item) => withoutWidening(item, schema.items))

@@ -33,25 +33,24 @@ import {
 import { withoutWidening } from './tool-schema.ts'
 
 /*
- * The tools of a server or gateway for one conversation of an agent: the list that a model gets, and its calls. The modules of the
- * libraries translate it into their shapes.
- * Invariants: a call has a key that a resumed loop finds again (`call-keys.ts`); a result fits into the model's budget; a result that
- * an earlier call recorded says so.
+ * The tools of a server or gateway for one conversation of an agent: the list that a model gets, and the calls that
+ * the model makes. The module of each library converts both to the library's types.
+ * Invariants: a call has a key that a resumed loop finds again (`call-keys.ts`); a result fits into the model's budget;  * a result that comes from an earlier call's record says so.
  */
 
 export interface AgentCall extends Omit<CallPlace, 'conversation'> {
   readonly name: string
   readonly input: JsonValue
-  /** The key of a call that was made before; absent: it follows from the history. */
+  /** The key of a call that is resumed; absent: the key is computed from the history. */
   readonly key?: string | undefined
-  /** Absent: that of the options. */
+  /** Default: the conversation in the options. */
   readonly conversation?: string | undefined
   readonly signal?: AbortSignal | undefined
-  /** A person agreed to the call in the way of the library; `AgentOptions.approve` decides with it. */
+  /** A person agreed to the call through the library, so `AgentOptions.approve` is called. */
   readonly isApproved?: boolean
 }
 
-/** A part of a result, in the forms that every library has. */
+/** A part of a result, in a form that every library supports. */
 export type ResultPart =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'file'; readonly data: string; readonly mediaType: string }
@@ -60,7 +59,7 @@ export interface AgentResult {
   /** Content blocks of MCP: text, image, audio, resource. */
   readonly blocks: readonly JsonObject[]
   readonly isError: boolean
-  /** What people have to do before the call can run; the call is then made again. */
+  /** What people have to do before the call can run. After that the call has to be made again. */
   readonly asks: readonly Ask[]
   readonly callId?: string
 }
@@ -71,13 +70,13 @@ export interface MessageCall {
   readonly input: JsonValue
 }
 
-/** A call that a person has to decide about; it is made when the message is run again. */
+/** A call that waits for a person; it runs when the message is run again after the decision. */
 export interface PendingCall extends MessageCall {
   readonly asks: readonly Ask[]
 }
 
 export interface RunOptions {
-  /** Ids of tool calls that a person agreed to; `AgentOptions.approve` decides with it. */
+  /** Ids of tool calls that a person agreed to; `AgentOptions.approve` is called for them. */
   readonly approved?: readonly string[]
 }
 
@@ -86,7 +85,7 @@ export interface MadeCalls {
   readonly pending: readonly PendingCall[]
 }
 
-/** Options of libraries that name the conversation with each call. */
+/** Options for libraries that pass the conversation with each call. */
 export interface ToolsetOptions extends Omit<AgentOptions, 'conversation'> {
   readonly conversation?: string | undefined
 }
@@ -98,7 +97,7 @@ interface Prepared {
 
 export class Toolset {
   readonly tools: readonly AgentTool[]
-  /** What was widened or left out for the provider, one sentence for each tool. */
+  /** What converting the schemas for the provider widened or left out, one sentence for each tool. */
   readonly notes: readonly string[]
   readonly #listed: ReadonlyMap<string, Listed>
   readonly #all: ReadonlyMap<string, Listed>
@@ -121,7 +120,7 @@ export class Toolset {
     })
   }
 
-  /** Counts of calls whose results a part of the history shows; pass them as `earlier` once that part is removed. */
+  /** Counts the calls whose results this part of the history shows. Pass the counts as `earlier` once the part is removed. */
   earlier(history: readonly ShownCall[]): EarlierCalls {
     return this.#keys.count(history)
   }
@@ -139,7 +138,7 @@ export class Toolset {
     const prepared = this.#prepare(call.name, call.input)
     if (prepared === undefined) return failure(`There is no tool ${JSON.stringify(calledName(call))}.`)
     const { tool } = prepared
-    // A read may run again: its result must be of now, not of an earlier turn.
+    // A call that only reads has no key, because it has to return the current state and not a result from an earlier turn.
     const isKeyed = tool.hasEffects || tool.mayAsk
     const key = call.key ?? (isKeyed ? this.#keyOf(prepared, call) : undefined)
     const send = () => this.#backend.call(tool, prepared.call.input, { key, signal: call.signal })
@@ -148,7 +147,7 @@ export class Toolset {
     return await this.#resultOf(isDecided ? await send() : reply, tool)
   }
 
-  /** Makes the calls of one message, for loops that the application writes. `history` may show the message or not. */
+  /** Makes the calls of one message, for loops that the application writes. `history` may include the message. */
   async runAll(
     calls: readonly MessageCall[],
     history: readonly ShownCall[],
@@ -213,7 +212,7 @@ export class Toolset {
     return Array.isArray(content) ? content.filter(isJsonObject) : []
   }
 
-  /** The key belongs to a call with other input, which only a tool with an identity allows. */
+  /** The text for a key that belongs to a call with other input. This happens only for tools with an identity. */
   async #conflictText({ identity = [] }: SourceTool, callId: string): Promise<string> {
     const recorded = await this.#backend.read(callId, {}, MIN_MODEL_BYTES).then(
       ({ value }) => ` It returned: ${valueText(value)}`,
@@ -222,7 +221,7 @@ export class Toolset {
     return `A call with the same ${identity.join(', ')} and other input was made earlier in this conversation, so this one did not run.${recorded} ${ONCE_MORE}`
   }
 
-  /** The tool and input of a call, wherever the model wrote them. */
+  /** The tool and input of a call, made by the tool's name or through `call_tool`. */
   #prepare(name: string, written: JsonValue): Prepared | undefined {
     const listed = this.#listed.get(name) ?? this.#all.get(name)
     const given = isJsonObject(written) ? written : {}
@@ -243,7 +242,7 @@ export class Toolset {
 
   async #search({ query, limit }: JsonObject): Promise<AgentResult> {
     if (typeof query !== 'string' || query.trim() === '')
-      return failure('query must be a text that says what to do.')
+      return failure('query must be a text that describes the task.')
     const found = await this.#backend.search(query, typeof limit === 'number' ? limit : undefined)
     const all = [...this.#all.values()]
     const shown = found.flatMap(({ id, unavailable }) => {
@@ -337,7 +336,7 @@ export function partsOf({ blocks }: AgentResult): readonly ResultPart[] {
   })
 }
 
-/** A result as one text, for libraries and failures that have no other parts. */
+/** A result as one text, for places that accept only text. */
 export function resultText(result: AgentResult): string {
   return partsOf(result)
     .map((part) =>
@@ -346,13 +345,13 @@ export function resultText(result: AgentResult): string {
     .join('\n')
 }
 
-/** Values of libraries, which are JSON already. */
+/** A library's value as JSON; such values are JSON already, so anything else becomes `{}`. */
 export function toJson(value: unknown): JsonValue {
   const copied = copyJson(value)
   return copied.ok ? copied.value : {}
 }
 
-/** A result that a library stored and gives back. */
+/** Reads a result that a library stored and passes back. */
 export function readResult(stored: unknown): AgentResult {
   const value = toJson(stored)
   const { blocks, isError } = isJsonObject(value) ? value : {}
@@ -361,10 +360,10 @@ export function readResult(stored: unknown): AgentResult {
   return { blocks: blocks.filter(isJsonObject), isError: isError === true, asks: [] }
 }
 
-/** The calls of a loop that shows its history apart from them, once for each message of the model. */
+/** The calls of a loop whose library passes the history separately, through `observe`, once for each message of the model. */
 export class LoopCalls {
   readonly #toolset: Toolset
-  /** How the application shows the history. */
+  /** Tells the developer how to pass the history; part of an error message. */
   readonly #advice: string
   readonly #made = new Map<string, AgentResult>()
   #history: readonly ShownCall[] | undefined
@@ -381,7 +380,7 @@ export class LoopCalls {
     this.#made.clear()
   }
 
-  /** A call that needs no decision has run when this is answered; `run` takes its result. */
+  /** Whether a person has to act first. If not, the call has already run, and `run` returns its result. */
   async mustAsk(call: LoopCall): Promise<boolean> {
     const result = await this.#run(call)
     if (result.asks.length > 0) return true
@@ -396,7 +395,7 @@ export class LoopCalls {
   #run(call: LoopCall): Promise<AgentResult> {
     const history = this.#history
     if (history === undefined)
-      throw new Error(`The tools do not know the history of this run. ${this.#advice}`)
+      throw new Error(`The tools have not received the history of this run. ${this.#advice}`)
     return this.#toolset.run({ ...call, step: this.#step, history })
   }
 }

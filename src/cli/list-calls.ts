@@ -35,7 +35,7 @@ import { configHere, hasStore, withStore } from './store-access.ts'
 
 /**
  * `collet calls`: lists calls with filters, follows them live, and lists rejected requests. `commands/calls.ts`
- * registers it beside the other commands on calls. Invariant: a table never truncates ids, because operators copy
+ * registers it with the other commands on calls. Invariant: a table never truncates ids, because operators copy
  * them.
  */
 

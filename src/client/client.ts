@@ -131,7 +131,7 @@ export class ColletClient {
     return new ToolSession(opened, this.#resources, (input, each) => this.call(named, input, each))
   }
 
-  /** Tells whether the server accepts calls. A server that cannot be reached is not healthy; only an abort throws. */
+  /** Reports whether the server accepts calls. A server that cannot be reached is not healthy; only an abort throws. */
   async health(options: { readonly signal?: AbortSignal } = {}): Promise<Health> {
     const { settings } = this.#session
     const signal = joinSignals(settings.signal, options.signal)

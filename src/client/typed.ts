@@ -5,10 +5,10 @@ import type { ColletClient, TriedCall } from './client.ts'
 import type { SessionOptions, ToolSession } from './server-resources.ts'
 
 /**
- * Types of a client that knows its tools, and of a gateway: which names exist, and what each tool takes and returns. `connect`
- * and `createGateway` return them; there is no code behind them.
- * `Tools` is the interface in the file of `collet types`, or the type of tools written as code: a list of them, or a module that exports
- * them. Invariant: a typed client is the untyped one at run time.
+ * Types of a client that knows its tools, and of a gateway: which names exist, and the input and output of each tool.
+ * They are the static types of the values that `connect` and `createGateway` return; this module has no code.
+ * `Tools` is the interface in the file of `collet types`, or the type of tools written as code: a list of them, or a
+ * module that exports them. Invariant: at run time a typed client is an ordinary `ColletClient`.
  */
 
 /** Tools by every name that the types know. */
@@ -37,7 +37,7 @@ type ById<Entries> = {
 /** An id without its version means the newest one. */
 type BaseOf<Id extends string> = Id extends `${infer Base}@${string}` ? Base : never
 
-/** Every name that a typed client takes. The compiler would compute `keyof ByName<Tools>` anew for each call. */
+/** Every name that a typed client accepts. The compiler would compute `keyof ByName<Tools>` anew for each call. */
 export type ToolName<Tools> = Tools extends readonly unknown[]
   ? IdOf<Tools[number]>
   : Tools[keyof Tools] extends { readonly names: infer Names extends string }
@@ -46,13 +46,13 @@ export type ToolName<Tools> = Tools extends readonly unknown[]
 
 type IdOf<Entries> = Entries extends WrittenTool ? Entries['id'] | BaseOf<Entries['id']> : never
 
-/** What the tool of this name takes. */
+/** Input of the tool with this name. */
 export type ToolInput<Tools, Name extends string> = Indexed<Tools>[Name]['input']
 
-/** What the tool of this name returns. */
+/** Output of the tool with this name. */
 export type ToolOutput<Tools, Name extends string> = Indexed<Tools>[Name]['output']
 
-/** A condition on `Name` would make the compiler look at all names for each call; an index does not. */
+/** Indexes by name. A conditional type on `Name` would make the compiler visit all names for each call. */
 type Indexed<Tools> = ByName<Tools> & {
   readonly [name: string]: { readonly input: unknown; readonly output: unknown }
 }
@@ -65,7 +65,7 @@ type CallArguments<Input> =
 
 type Untyped = 'get' | 'call' | 'tryCall' | 'openSession'
 
-/** A client that knows the tools of its server: a name that is not among them is an error of the compiler. */
+/** A client that knows the tools of its server: an unknown name is a compile error. */
 export interface TypedClient<Tools> extends Omit<ColletClient, Untyped> {
   get(
     tool: ToolName<Tools>,

@@ -73,9 +73,9 @@ describe('prompt()', () => {
       colour: 'red',
     }
     expect(findingsOf(broken)).toEqual([
-      'colour: "colour" is not known here.',
+      'colour: "colour" is not a known member.',
       'run: Is missing.',
-      'policy/approval: "approval" is not known here.',
+      'policy/approval: "approval" is not a known member.',
       'input/properties/days: Is not a text. Clients send every argument of a prompt as a text.',
       'icons: Has an icon without a usable address.',
       'complete/city: Is not an argument.',

@@ -116,7 +116,7 @@ export function readCompletion(
     report('complete', `Is ${describeValue(written)}.`, COMPLETE_FIX)
   for (const [name, complete] of Object.entries(isRecord(written) ? written : {})) {
     if (!args.has(name))
-      report(`complete/${name}`, 'Is not an argument.', `Known are: ${[...args.keys()].join(', ')}.`)
+      report(`complete/${name}`, 'Is not an argument.', `Known arguments: ${[...args.keys()].join(', ')}.`)
     else if (isFunction<Complete>(complete)) functions.set(name, complete)
     else report(`complete/${name}`, `Is ${describeValue(complete)}.`, COMPLETE_FIX)
   }

@@ -4,7 +4,7 @@ import type { KeyStore } from '#store/keys'
 
 const MAX_KEYS = 1_000
 
-/** Tells whether any caller can have a scope. */
+/** Whether any caller can have the scope. */
 export type CanHold = (scope: string) => boolean
 
 /**

@@ -3,9 +3,9 @@ import { createSchemaResolver, propertiesOf, REFERENCES, type SchemaResolver } f
 import { type Definition, optionsOf, type TypeMember, type TypeNode, type TypeTable } from './type-table.ts'
 
 /**
- * Reads JSON Schema 2020-12 as a type, with `nullable` of OpenAPI 3.0. `tool-types.ts` and `signature.ts` use it.
- * Invariant: the type accepts every value that the schema accepts, and the work is bounded whatever the schema is. A schema without `type`
- * that describes members or items is taken as one of an object or a list, as its author means it.
+ * Reads JSON Schema 2020-12 as a type, with `nullable` of OpenAPI 3.0. `tool-types.ts` uses it.
+ * Invariant: the type accepts every value that the schema accepts, and the work is bounded for every schema. A schema
+ * without `type` that describes members or items is read as that of an object or a list, as its author intended.
  */
 
 /** A part of a schema whose type accepts more than the schema. */
@@ -45,9 +45,9 @@ const MAX_DEFAULT = 80
 interface Place {
   readonly path: string
   readonly depth: number
-  /** Of a schema in `allOf`, `anyOf` or `oneOf`: what the schema around it says. */
+  /** For a schema in `allOf`, `anyOf` or `oneOf`: the types and members of the schema that contains it. */
   readonly around?: { readonly types: readonly string[]; readonly members: readonly TypeMember[] }
-  /** A name for the type: that of the member. */
+  /** Suggested name of the type: the name of the member that has it. */
   readonly title?: string
 }
 
@@ -61,9 +61,9 @@ class SchemaReader {
   readonly #table: TypeTable
   readonly #docs: boolean
   readonly #resolve: SchemaResolver
-  /** Targets of references that were read. */
+  /** Types of targets of references, by schema. */
   readonly #read = new Map<JsonObject, TypeNode>()
-  /** Schemas that are being read, with their definition once a reference to them was met. */
+  /** Schemas that are being read, each with its definition if the schema refers to itself. */
   readonly #open = new Map<JsonObject, Definition | undefined>()
   readonly #root: JsonObject
   #left = MAX_SCHEMAS
@@ -84,7 +84,7 @@ class SchemaReader {
     return schema === this.#root ? this.#target(schema, place) : this.#parts(schema, place)
   }
 
-  /** A type must not contain itself in a union or an intersection, as in `{ anyOf: [{ $ref: '#' }] }`. */
+  /** Widens types that contain themselves directly in a union or an intersection, as in `{ anyOf: [{ $ref: '#' }] }`, because TypeScript does not allow them. */
   breakCircles(): void {
     for (const definition of this.definitions) {
       if (!reaches(definition.type, definition, new Set())) continue
@@ -122,7 +122,7 @@ class SchemaReader {
     return ref
   }
 
-  /** The intersection of what the keywords say. */
+  /** The types that keywords describe, to be intersected. */
   #parts(schema: JsonObject, place: Place): TypeNode {
     const onWiden = (why: string): void => {
       this.widened.push({ path: place.path, why })
@@ -162,7 +162,7 @@ class SchemaReader {
     })
   }
 
-  /** What the schema says itself, without its references and compositions. */
+  /** The type of the schema's own keywords, without its references and compositions. */
   #own(schema: JsonObject, place: Place, onWiden: (why: string) => void): TypeNode {
     const types = typesOf(schema, place)
     const values = schema.const === undefined ? schema.enum : [schema.const]
@@ -175,7 +175,7 @@ class SchemaReader {
         onWiden,
       )
     }
-    // A branch that only refers to other schemas adds nothing to the types of the schema around it.
+    // A branch without keywords of its own adds nothing to the types of the schema that contains it.
     if (types.length === 0 || (schema.type === undefined && shapeOf(schema) === 'none'))
       return this.#table.any
     const named = types.map((type) => this.#named(type, schema, place, onWiden))
@@ -279,7 +279,7 @@ class SchemaReader {
   }
 }
 
-/** The lines of a description, without tags of its own: only our own tags may begin with an @. */
+/** The lines of a description. An @ at the beginning of a line is escaped, so that a description cannot add tags. */
 export function docLines(description: string): readonly string[] {
   const lines = description.slice(0, MAX_DOC_LINES * MAX_DOC_LINE).split(/\r\n?|\n/)
   const shown = lines.slice(0, MAX_DOC_LINES).map((line) => {
@@ -305,12 +305,12 @@ function typesOf(schema: JsonObject, { around }: Place): readonly string[] {
   return shape === 'object' || shape === 'array' ? [shape] : []
 }
 
-/** Whether the schema, or the one around it, says which types its values have. */
+/** Whether the schema, or the one that contains it, restricts the types of its values. */
 function isTyped(schema: JsonObject, { around }: Place): boolean {
   return ['type', 'const', 'enum'].some((keyword) => keyword in schema) || (around?.types.length ?? 0) > 0
 }
 
-/** Keywords about members restrict objects only, and those about items only lists; the rest of the schema may accept other values. */
+/** Returns a test for types that the keywords about members or items do not restrict: the first apply to objects only, the second to lists only. */
 function isOutside(shape: ReturnType<typeof shapeOf>): (type: TypeNode) => boolean {
   return ({ kind }) => {
     if (kind === 'object') return shape === 'array'
@@ -319,7 +319,7 @@ function isOutside(shape: ReturnType<typeof shapeOf>): (type: TypeNode) => boole
   }
 }
 
-/** What the keywords of a schema describe. */
+/** Whether the keywords of a schema describe members, items, both or neither. */
 function shapeOf(schema: JsonObject): 'object' | 'array' | 'both' | 'none' {
   const isObject = OBJECT_KEYWORDS.some((keyword) => keyword in schema)
   const isArray = LIST_KEYWORDS.some((keyword) => keyword in schema)
@@ -338,7 +338,7 @@ function isList(value: JsonValue | undefined): value is readonly JsonValue[] {
   return Array.isArray(value)
 }
 
-/** Whether a type refers to a definition where the compiler needs the whole type at once. */
+/** Whether a type refers to a definition at a place where the compiler has to resolve the whole type. */
 function reaches(type: TypeNode, definition: Definition, seen: Set<Definition>): boolean {
   if (type.kind === 'union') return type.options.some((option) => reaches(option, definition, seen))
   if (type.kind === 'all') return type.parts.some((part) => reaches(part, definition, seen))

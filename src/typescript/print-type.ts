@@ -2,10 +2,9 @@ import { cleanJson, cleanText } from '#kernel/base/json'
 import { type Definition, optionsOf, type TypeNode } from './type-table.ts'
 
 /**
- * Writes types as TypeScript: over several lines with comments for a file, or on one line for a model. `tool-types.ts` and
- * `signature.ts` use it.
- * Invariant: whatever the names, values and descriptions of a schema are, the text is one type, and nothing of them is outside of a
- * comment, a string or a name.
+ * Writes types as TypeScript: over several lines with comments for a file, or on one line for a model.  * `tool-types.ts` uses it.
+ * Invariant: the text is one type, and the names, values and descriptions of a schema occur in it only as comments,
+ * strings and names.
  */
 
 export interface Naming {
@@ -86,7 +85,7 @@ function printObject(
   return `{\n${lines.map(({ text, comment }) => `${comment}${deeper}${text};\n`).join('')}${indent}}`
 }
 
-/** The declared members must fit the index signature too, which takes them in if that is short. */
+/** The type of the index signature. TypeScript requires that it also covers the declared members, so it becomes a union with them if that is short. */
 function indexType(
   { members, index }: Pick<Printed<'object'>, 'members'> & { readonly index: TypeNode },
   naming: Naming,

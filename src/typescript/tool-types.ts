@@ -12,10 +12,9 @@ import {
 import { type Definition, type TypeNode, TypeTable } from './type-table.ts'
 
 /**
- * Writes the file of `collet types`: one entry for each tool, with its names and the types of its input and output. Types that occur
- * more than once are declared once.
- * Invariant: the file is valid TypeScript for any tools; it depends on the tools and not on their order, and its size is in
- * proportion to their schemas.
+ * Writes the file of `collet types`: one entry for each tool, with its names and the types of its input and output.  * A type that occurs several times is declared once and referred to by name.
+ * Invariant: the file is valid TypeScript for any tools; it does not depend on the order of the tools, and its size
+ * grows in proportion to their schemas.
  */
 
 /** A tool as it is described to a caller. */
@@ -31,7 +30,7 @@ export interface NamedTool {
   readonly tool: DescribedTool
   /** The name of its entry. */
   readonly name: string
-  /** All other names that mean this tool. */
+  /** All other names of this tool. */
   readonly others: readonly string[]
 }
 
@@ -71,7 +70,7 @@ export type ${ANY_OBJECT} = { readonly [name: string]: ${ANY_TYPE} };
 `
 
 const MAX_SHOWN_WIDENINGS = 5
-/** A type with more parts is not written: compilers and editors become slow. */
+/** Larger types are not written, because they make compilers and editors slow. */
 const MAX_NODES = 20_000
 
 interface Entry {
@@ -170,7 +169,7 @@ function partsOf(node: TypeNode): readonly TypeNode[] {
 const MIN_DECLARED = 60
 const NAME_LENGTH = 16
 
-/** Decides which types are declared by a name, and gives the names. */
+/** Decides which types are declared, and assigns their names. */
 class TypeNames implements Naming {
   readonly #names = new Map<TypeNode, string>()
   readonly #definitions = new Map<Definition, string>()
@@ -225,11 +224,11 @@ class TypeNames implements Naming {
     return (this.#uses.get(node) ?? 0) > 1 && node.kind !== 'ref' && this.#size(node) > MIN_DECLARED
   }
 
-  /** About how many characters a node takes where it is written out. */
+  /** Approximate number of characters of a node that is written out. */
   #size(node: TypeNode): number {
     const known = this.#sizes.get(node)
     if (known !== undefined) return known
-    // A type contains itself only through a reference, which is a name.
+    // A type contains itself only through a reference, which is written as a name, so the recursion ends.
     const parts = node.kind === 'ref' ? [] : partsOf(node)
     const own =
       node.kind === 'object'
@@ -243,7 +242,7 @@ class TypeNames implements Naming {
     return size
   }
 
-  /** A number that depends on what the type is and not on the other tools (FNV-1a). */
+  /** A digest of the type alone (FNV-1a), so that names do not depend on other tools. */
   #digest(node: TypeNode): number {
     const known = this.#digests.get(node)
     if (known !== undefined) return known

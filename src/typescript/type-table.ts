@@ -1,6 +1,6 @@
 /**
- * Types as nodes, and how they combine: what TypeScript can say about JSON values. `from-schema.ts` makes the nodes,
- * `print-type.ts` writes them. Equal types are one node, so that a type which occurs in many tools is written once.
+ * Nodes for the TypeScript types of JSON values, with their unions and intersections. `from-schema.ts` makes the nodes,
+ * `print-type.ts` writes them. Equal types share a node, so that a type which occurs in many tools is written once.
  * Invariant: a union accepts every value of its options, and an intersection every value that all of its parts accept; where
  * the exact type would be too large for a compiler, the result accepts more, and `onWiden` says so.
  */
@@ -21,9 +21,9 @@ export interface ObjectNode {
   readonly members: readonly TypeMember[]
   /** Type of members with other names; absent if the schema says nothing about them or forbids them. */
   readonly index: TypeNode | undefined
-  /** Other names are forbidden. */
+  /** Whether members with other names are forbidden. */
   readonly isClosed: boolean
-  /** A name for the type, from its schema or the member that has it. Equal types with different names are one node. */
+  /** Suggested name of the type, from its schema or from the member that has it. Equal types with different suggestions are one node. */
   readonly title: string | undefined
 }
 
@@ -42,7 +42,7 @@ export type TypeNode =
       readonly id: number
       readonly kind: 'tuple'
       readonly items: readonly TypeNode[]
-      /** How many of the items every value has. */
+      /** Number of items that every value has. */
       readonly required: number
       readonly rest: TypeNode | undefined
     }
@@ -173,7 +173,7 @@ export class TypeTable {
     })
   }
 
-  /** A compiler multiplies unions out, so at most one part may be a union or stand for one. */
+  /** The compiler would multiply several unions out, so at most one part may be a union or refer to one. */
   #all(left: TypeNode, right: TypeNode, onWiden: Widen): TypeNode {
     const parts = [...new Set([left, right].flatMap((node) => (node.kind === 'all' ? node.parts : [node])))]
     const plain = parts.filter((part) => !isChoice(part))
@@ -185,7 +185,7 @@ export class TypeTable {
       first,
     )
     if (choice === undefined || merged === undefined) return merged ?? choice ?? this.any
-    // A union of values that are no objects has been multiplied out, or is too long to be worth it.
+    // A union of values other than objects has been multiplied out already, or is too long for that.
     if (merged.kind !== 'object')
       return choice.kind === 'union' ? this.#filtered(choice, merged, onWiden) : choice
     return this.#keep(`&${merged.id},${choice.id}`, { kind: 'all', parts: [merged, choice] })
@@ -216,12 +216,12 @@ export function optionsOf(node: TypeNode): readonly TypeNode[] {
   return node.kind === 'union' ? node.options : [node]
 }
 
-/** Whether the node is a union, or may stand for one. */
+/** Whether the node is a union, or may refer to one. */
 function isChoice({ kind }: TypeNode): boolean {
   return kind === 'union' || kind === 'ref' || kind === 'all'
 }
 
-/** How many members or options the intersection has when it is multiplied out. */
+/** Number of options and members in the multiplied-out intersection. */
 function productOf(lefts: readonly TypeNode[], rights: readonly TypeNode[]): number {
   return sizeOf(lefts) * rights.length + sizeOf(rights) * lefts.length
 }

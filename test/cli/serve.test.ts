@@ -121,7 +121,7 @@ describe('collet serve', () => {
         tools: 14,
         warnings: [],
         findings: [],
-        oddities: [],
+        toolWarnings: [],
         prompts: 0,
         templates: 0,
         skills: 0,

@@ -93,7 +93,7 @@ describe('collet types', () => {
     const { code, stderr } = await types(server.url, '-o', 'mine.ts')
     expect({ code, stderr }).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('was not written by collet types'),
+      stderr: expect.stringContaining('was not written by "collet types"'),
     })
     expect(readFileSync(join(folder, 'mine.ts'), 'utf8')).toBe('export const mine = 1\n')
   })
@@ -116,7 +116,7 @@ describe('collet types', () => {
       'a pattern without tools',
       () => [server.url, '--include', 'X.*'],
       2,
-      /None of the 3 tools .* is chosen/,
+      /None of the 3 tools .* matches the options/,
     ],
     ['two servers', () => [server.url, '--url', server.url], 2, /named twice/],
     ['a check without a file', () => [server.url, '--check'], 2, /--output FILE/],

@@ -39,7 +39,15 @@ async function samples(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
     sources: () => [
       {
         ...{ key: 'S', type: 'mcp', kind: 'mcp', state: 'ready', sinceMs: 0, tools: 1, waiting: 0 },
-        ...{ warnings: [], findings: [], oddities: [], prompts: 0, templates: 0, skills: 0, ineffective: [] },
+        ...{
+          warnings: [],
+          findings: [],
+          toolWarnings: [],
+          prompts: 0,
+          templates: 0,
+          skills: 0,
+          ineffective: [],
+        },
       },
     ],
   })

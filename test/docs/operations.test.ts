@@ -76,7 +76,7 @@ function withPorts(text: string): string {
 const NEEDS_TOOLS = /^(pg_dump|createdb) /
 const RELOAD = 'collet reload --store "$DATABASE_URL"\n'
 const ALSO_BELOW = ['collet backup before-the-move.db\n', 'collet journal verify\n', RELOAD]
-/** Steps of a list; a whole change of the key is in test/cli/key.test.ts. */
+/** Steps of a list; a whole change of the key is in test/cli/store-rekey.test.ts. */
 const IN_LISTS = ['collet keys generate\n', 'collet store rekey\n']
 
 it('every command of the page is run, or needs the tools of PostgreSQL', () => {

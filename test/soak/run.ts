@@ -28,7 +28,7 @@ if (!(minutes > 0) || !(perSecond > 0) || !stores.every((store) => ['sqlite', 'p
   process.exit(2)
 }
 const SAMPLES_A_PERIOD = 8
-/** SQLite keeps pages of its file up to this (`cache_size` in `store/sqlite/database.ts`). */
+/** SQLite keeps pages of its file up to this (`cache_size` in `kernel/store/sqlite/engine.ts`). */
 const SQLITE_CACHE_MB = 64
 
 const folder = mkdtempSync(join(tmpdir(), 'collet-soak-'))

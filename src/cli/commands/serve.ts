@@ -68,7 +68,7 @@ const mcp = defineCommand<'config' | 'store' | 'toolset'>({
     const stopped = Promise.withResolvers<void>()
     const endStop = context.onStop(() => stopped.resolve())
     const endRejections = context.onStrayRejection((reason) => {
-      output.warn(`A tool left a failed promise behind: ${String(reason)}`)
+      output.warn(`A tool did not handle a rejected promise: ${String(reason)}`)
     })
     try {
       const server = await services.startStdio(settings, {
@@ -258,7 +258,7 @@ export async function serveUntilStopped(
   const stop = listenForStop(context)
   // An unhandled rejection in one tool must not end the calls of the others.
   const endRejections = context.onStrayRejection((reason) => {
-    output.warn(`A tool left a failed promise behind${placeText(reason)}: ${traceOf(reason)}`)
+    output.warn(`A tool did not handle a rejected promise${placeText(reason)}: ${traceOf(reason)}`)
   })
   // After an uncaught exception the process cannot be trusted: stop it, but in order.
   let isBroken = false

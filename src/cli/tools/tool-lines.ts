@@ -48,7 +48,7 @@ function policyLines({ policy }: ToolDetails): readonly string[] {
     ...(approval === 'never' || terms === null
       ? []
       : [
-          `a person approves ${terms.by_rule ? 'calls that a rule of the operator picks' : 'every call'} (${approval}), ${terms.quorum} needed`,
+          `a person approves ${terms.by_rule ? 'calls that a rule of the operator selects' : 'every call'} (${approval}), ${terms.quorum} needed`,
         ]),
     ...(scopes.length === 0 ? [] : [`for callers with ${scopes.join(', ')}`]),
     `at most ${timeout / 1_000} s per run, cost ${cost}`,

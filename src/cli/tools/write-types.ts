@@ -18,8 +18,8 @@ import { matchesGlob } from '#kernel/tool/toolsets'
 import { type NamedTool, type ToolTypes, writeToolTypes } from '#typescript/tool-types'
 
 /**
- * `collet types`: writes the TypeScript types of a server's tools for `connect<Tools>(url)` of `collet/client`. It asks the server as
- * any caller does, so the file has the tools that this caller may use.
+ * `collet types`: writes the TypeScript types of a server's tools for `connect<Tools>(url)` of `collet/client`. It
+ * lists tools with the caller's credential, so the file has the tools that this caller may use.
  * Invariant: an unchanged catalog gives an unchanged file, and a file that the command did not write is not replaced.
  */
 
@@ -80,7 +80,7 @@ export const types = defineCommand<TypesOption>({
   },
 })
 
-/** The argument URL in place of the option. */
+/** Accepts the address as an argument too, in place of `--url`. */
 function serverArguments(args: Arguments<TypesOption>): Arguments<'url' | 'config'> {
   const [url] = args.positionals
   if (url === undefined) return args
@@ -95,7 +95,7 @@ function serverArguments(args: Arguments<TypesOption>): Arguments<'url' | 'confi
   )
 }
 
-/** The tools that were asked for, with their names. */
+/** The tools that the options select, with their names. */
 async function readTools(
   server: ServerAddress,
   args: Arguments<TypesOption>,
@@ -127,13 +127,13 @@ async function readTools(
   if (chosen.length > 0) return chosen
   throw new CommandFailure(
     EXIT.usage,
-    `None of the ${counted(all.length, 'tool')} of ${server.url} is chosen.\n  collet tools --url ${server.url} lists their names.`,
+    `None of the ${counted(all.length, 'tool')} of ${server.url} matches the options.\n  collet tools --url ${server.url} lists their names.`,
   )
 }
 
 const MAX_FOUND = 50
 
-/** Each tool with the names that mean it and no other tool. The newest version is named without its version. */
+/** Each tool with the names that no other tool has. The newest version is named without its version. */
 export function nameTools(tools: readonly RemoteTool[]): readonly NamedTool[] {
   const find = indexTools(tools)
   return tools.flatMap((tool): readonly NamedTool[] => {
@@ -143,14 +143,14 @@ export function nameTools(tools: readonly RemoteTool[]): readonly NamedTool[] {
   })
 }
 
-/** Models do not see these parameters, but applications fill them in. Their schemas are not kept. */
+/** Adds the parameters that models do not see and applications fill in, as any value, because the client does not keep their schemas. */
 function withHidden({ input, nonInferrable = [] }: RemoteTool): JsonObject {
   if (nonInferrable.length === 0) return input
   const hidden = { properties: Object.fromEntries(nonInferrable.map((name) => [name, {}])) }
   return { allOf: [input, hidden] }
 }
 
-/** Whether the file is there and has this text. */
+/** Whether the file exists and has this text. Throws for a file that the command did not write. */
 async function compareFile(path: string, text: string): Promise<boolean> {
   const found = await readFile(path, 'utf8').catch((error: unknown) => {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
@@ -160,7 +160,7 @@ async function compareFile(path: string, text: string): Promise<boolean> {
   if (found.includes('written by `collet types`')) return found === text
   throw new CommandFailure(
     EXIT.usage,
-    `${path} was not written by collet types.\n  Choose another file for --output, or remove this one.`,
+    `${path} was not written by "collet types", so it is not replaced.\n  Choose another file for --output, or remove this one.`,
   )
 }
 

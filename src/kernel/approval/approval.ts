@@ -15,7 +15,7 @@ export type ApprovalState = (typeof APPROVAL_STATES)[number]
 
 export interface ApprovalAddress {
   readonly tenant: string
-  /** Unguessable, made by the server. */
+  /** Unguessable id, made by the server. */
   readonly id: string
 }
 

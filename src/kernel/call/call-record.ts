@@ -180,7 +180,7 @@ export interface RefusedCall
 
 export interface SessionAddress {
   readonly tenant: string
-  /** Unguessable, made by the server. */
+  /** Unguessable id, made by the server. */
   readonly sessionId: string
 }
 

@@ -50,7 +50,7 @@ export type CallNeeds = LookUpNeeds &
   CallStages &
   Pick<KernelOptions, 'newCallId'> & { readonly starting: StartingCalls }
 
-/** How often a call is looked up again after another process won its claim. */
+/** Maximum number of look-ups of a call whose claim other processes keep winning. */
 const MAX_ROUNDS = 5
 
 export async function callTool(

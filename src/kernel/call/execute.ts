@@ -311,7 +311,7 @@ async function runInOwnSession(tool: Tool, input: unknown, context: RunContext):
   const state = await tool.session?.open(context)
   context.session = state
   try {
-    // Opening took too long: the caller has already been told that the call ended, so the tool must not start.
+    // Opening took too long: the caller already has the reply that the call ended, so the tool must not start.
     if (context.isAborted) throw fault('cancelled', `${tool.name} was not started.`)
     return await tool.run(input, context)
   } finally {
@@ -385,7 +385,7 @@ const INTERNAL: CallError = {
 
 /** Limit for error texts; long dumps belong in a log. */
 const MAX_TEXT_LENGTH = 16_384
-const NO_MESSAGE = 'The tool failed without saying why.'
+const NO_MESSAGE = 'The tool failed without an error message.'
 
 /**
  * An error as it is recorded and sent. A JavaScript tool may have set any member; only valid members are kept (OTC-84).

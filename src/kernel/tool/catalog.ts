@@ -137,7 +137,7 @@ interface RegistryParts extends Pick<ResolvedWorkflows, 'tools' | 'waiting'> {
 
 /** All tools of the server as one frozen snapshot, and the part of it that each principal may see. */
 export class Registry {
-  /** Without entries. */
+  /** The tools, without entries such as prompts. */
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name, for protocols that publish them (OTC/C-11). */
   readonly toolkits: ReadonlyMap<string, string>

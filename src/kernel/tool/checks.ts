@@ -121,7 +121,7 @@ export function readCatalogId(
   const id = written ?? DEFAULT_IDS[source]?.(parts, vendor)
   const { pattern, example } = FORMS[source]
   if (typeof id === 'string' && id.length <= MAX_LENGTH && pattern.test(id)) return id
-  const rule = `at most ${MAX_LENGTH} characters; others than A-Z a-z 0-9 . _ - / are percent-encoded`
+  const rule = `at most ${MAX_LENGTH} characters; characters other than A-Z a-z 0-9 . _ - / are percent-encoded`
   const fix = `Write an id like \`${example}\` for a tool of source ${source} (${rule}).`
   return report('catalogId', `Is ${describeValue(id)}.`, fix)
 }
@@ -246,7 +246,7 @@ function readEntries<Entry>(
     if (!isJsonObject(entry)) report(place, 'Is not an object.', `Write ${form}.`)
     else if (!hasId(entry)) report(`${place}/id`, 'Is missing or not a text.', `Write ${form}.`)
     else if (entries.has(entry.id))
-      report(`${place}/id`, `"${entry.id}" is already required.`, 'Join the two entries.')
+      report(`${place}/id`, `"${entry.id}" is already required.`, 'Merge the two entries.')
     else entries.set(entry.id, read(entry, place, report))
   }
   return [...entries.values()]
@@ -306,7 +306,11 @@ export function checkKeys(value: object, known: readonly string[], where: string
   for (const key of Object.keys(value)) {
     if (known.includes(key)) continue
     const place = where === '' ? key : `${where}/${key}`
-    report(place, `"${key}" is not known here.${didYouMean(key, known)}`, `Known are: ${known.join(', ')}.`)
+    report(
+      place,
+      `"${key}" is not a known member.${didYouMean(key, known)}`,
+      `Known members: ${known.join(', ')}.`,
+    )
   }
 }
 

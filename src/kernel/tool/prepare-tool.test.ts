@@ -96,10 +96,10 @@ describe('prepareTool', () => {
 
   it('OTC-41: refuses unknown members, and suggests the name that was meant', () => {
     expect(findingsOf({ desciption: 'x' })).toEqual([
-      'desciption: "desciption" is not known here. Did you mean "description"?',
+      'desciption: "desciption" is not a known member. Did you mean "description"?',
     ])
     expect(findingsOf({ policy: { safteyTier: 'read' } })).toEqual([
-      'policy/safteyTier: "safteyTier" is not known here. Did you mean "safetyTier"?',
+      'policy/safteyTier: "safteyTier" is not a known member. Did you mean "safetyTier"?',
     ])
   })
 })

@@ -122,7 +122,7 @@ function checkShared(named: readonly NamedTool[], key: 'name' | 'catalogId'): Fi
     const owner = remember(firstWithValue, value, entry)
     if (sibling[key] !== value) {
       const problem = `Is "${value}", but "${sibling.id}" has "${sibling[key]}".`
-      findings.push(found(entry, key, problem, 'Write the same in all versions of a tool.'))
+      findings.push(found(entry, key, problem, 'Use the same value in all versions of a tool.'))
     } else if (owner.parts.base !== entry.parts.base) {
       const problem = `"${value}" already belongs to "${owner.id}".`
       findings.push(found(entry, key, problem, `Give this tool another one: \`${key}: '…'\`.`))

@@ -19,13 +19,13 @@ import type { Shown } from '#kernel/call/call'
  */
 export const CONTENT_BLOCKS_SCHEMA: JsonObject = {
   type: 'object',
-  description: 'What the tool says, as content blocks of MCP: text, image, audio, resource_link or resource.',
+  description: 'The result as content blocks of MCP: text, image, audio, resource_link or resource.',
   properties: {
     content: {
       type: 'array',
       items: { type: 'object', properties: { type: { type: 'string' } }, required: ['type'] },
     },
-    structuredContent: { description: 'The same as plain JSON, when the tool gave it.' },
+    structuredContent: { description: 'The result as plain JSON, if the tool returned it.' },
   },
   required: ['content'],
 }
@@ -99,8 +99,7 @@ export const POLICY_FIELDS = {
    */
   safetyTier: { choices: ['pure', 'read', 'write', 'exec'] },
   /**
-   * What a second run with the same input does. `deterministic`: gives the same result. `idempotent`: changes nothing more, so
-   * that a write cut by a crash may run again. Default `non-deterministic`.
+   * What a second run with the same input does. `deterministic`: gives the same result. `idempotent`: changes nothing more,    * so that a write that a crash interrupted may run again. Default `non-deterministic`.
    */
   replay: { choices: ['deterministic', 'idempotent', 'non-deterministic'] },
   /**

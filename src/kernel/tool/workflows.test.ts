@@ -107,6 +107,6 @@ describe('a workflow’s properties', () => {
     )
     expect(problems(one, ...chain)).toContain('Workflows are nested 9 levels deep here; the maximum is 8.')
     expect(problems(one, ...chain.slice(0, 8))).toBe('')
-    expect(problems({ ...one, uses: ['A.One'] })).toContain('"uses" is not known here')
+    expect(problems({ ...one, uses: ['A.One'] })).toContain('"uses" is not a known member')
   })
 })

@@ -306,7 +306,7 @@ function renderSource(source: SourceView): Source {
     read_at: timeOf(source.readAtMs),
     next_read_at: timeOf(source.nextReadAtMs),
     warnings: source.warnings,
-    oddities: source.oddities.map(({ toolId, problem }) => ({ tool: toolId, problem })),
+    tool_warnings: source.toolWarnings.map(({ toolId, problem }) => ({ tool: toolId, problem })),
     left_out: source.findings.map(({ toolId, problem, fix }) => ({ tool: toolId, problem, fix })),
   }
 }

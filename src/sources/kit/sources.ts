@@ -79,7 +79,7 @@ const NOTHING: ServedTools = { tools: [], findings: [], warnings: [], pinned: ''
 export interface SourceView extends SourceStatus, OfferCounts {
   readonly findings: readonly Finding[]
   /** Problems of tools that are served anyway. */
-  readonly oddities: readonly Finding[]
+  readonly toolWarnings: readonly Finding[]
   /** The operator's overrides that have no effect; they are also among the warnings. */
   readonly ineffective: readonly IneffectiveOverride[]
 }
@@ -114,7 +114,7 @@ export class Sources {
     return [...this.#open.values()].map(({ runner, served, wanted, ineffective }) => ({
       ...withIneffective(runner.status(), ineffective),
       ineffective,
-      oddities: served.warnings,
+      toolWarnings: served.warnings,
       ...countOffered(isWithheld({ ineffective }) ? [] : served.tools),
       findings: [...served.findings, ...(this.#clashes.get(wanted.key) ?? [])],
     }))

@@ -410,7 +410,7 @@ function failureText(content: JsonArray): string {
     return [textOf(block.text) ?? `[${textOf(block.type) ?? 'unknown'}]`]
   })
   const text = texts.join('\n').trim()
-  if (text === '') return 'The tool failed and did not say why.'
+  if (text === '') return 'The tool failed without an error message.'
   return text.length > MAX_ERROR_LENGTH ? `${text.slice(0, MAX_ERROR_LENGTH)}…` : text
 }
 
@@ -427,8 +427,8 @@ const CHECKS = new WeakMap<McpConnection, ProgramCheck>()
 
 /**
  * A program may be started long after its tools were listed, and may be another version by then (`npx` fetches the newest one).
- * So its tools are listed again before its first call, and a call that the pins refuse is not sent (rule 32). An HTTP server is
- * not started by us, so it has no such moment.
+ * So its tools are listed again before its first call, and a call that the pins refuse is not sent (rule 32). This
+ * process does not start HTTP servers, so they are not checked.
  */
 async function checkProgram(
   setting: CallSetting,

@@ -148,7 +148,7 @@ describe('a result of an MCP server', () => {
         { type: 'image', data: '…' },
       ]),
     ).toThrow('no such file\n[image]')
-    expect(fail([])).toThrow('did not say why')
+    expect(fail([])).toThrow('without an error message')
   })
 })
 

@@ -42,7 +42,7 @@ const ALL_TOOLS = '*'
 interface CallLimitsOptions {
   readonly settings: LimitSettings
   readonly clock: Clock
-  /** Runs that have not settled. */
+  /** Slots in use: runs, and ended runs whose tools have not returned. */
   readonly running: { readonly slots: number }
   readonly store: { readonly pendingWrites: number }
   /** How late the event loop has recently been. */

@@ -7,11 +7,11 @@ import { NOW_MS } from './lease.ts'
 
 /**
  * Statements for PostgreSQL: the texts of all modules in its dialect, and batch forms for many requests of the same query, which take a third
- * of the time. Only queries that every call needs have a batch form, because it repeats the query. The step functions know nothing
- * of batches.
+ * of the time. Only queries that every call needs have a batch form, because it repeats the query. Step functions
+ * need not consider batches.
  */
 
-/** Answers many requests in one write. Asks of the same query become one statement if the query has a batch form. */
+/** Answers many requests in one write. Requests of the same query become one statement if the query has a batch form. */
 export async function answerAll(
   connection: Connection,
   all: readonly StatementRequest[],

@@ -10,7 +10,7 @@ import { type Revision, TRAITS } from '#protocols/mcp/wire'
  * Invariant: `encodeValue` copies stored values byte for byte.
  */
 
-/** What of a tool decides how its results are shown; agents know no more of a tool on another machine. */
+/** The members of a tool that decide how its results are shown. `src/agents` makes such objects for tools on another server. */
 export interface ShownTool extends Pick<Tool, 'source' | 'outputSchema' | 'authored' | 'checkOutput'> {
   readonly policy: Pick<ToolPolicy, 'modelBytes' | 'project' | 'modelFormat'>
 }
