@@ -278,11 +278,12 @@ export const READ_TOOL_USAGE = operation({
   route: 'GET /admin/tools/:tool/usage',
   access: 'callers',
   scope: 'admin:calls',
-  summary: 'Calls, errors and durations of one tool, hour by hour.',
+  summary: 'Calls, errors and durations of one tool over time.',
   parameter: 'Any of its names.',
   query: () =>
     z.object({
       since: timeInQuery().describe('Default: a day ago.'),
+      until: timeInQuery().describe('Default: now.'),
       version: z.string().optional().describe('Only this version.'),
       toolset: toolset('Look for it in this toolset.'),
     }),
@@ -291,7 +292,7 @@ export const READ_TOOL_USAGE = operation({
       usage: z.object({
         tool: z.string(),
         since: time(),
-        step_seconds: z.int(),
+        step_seconds: z.int().describe('Length of an interval: whole hours, or minutes for up to six hours.'),
         ...COUNTED(),
         buckets: z.array(z.object({ at: time(), ...COUNTED() })),
         whole: isWhole(),

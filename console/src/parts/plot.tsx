@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react'
 
 /*
- * Small charts without axes. `places/calls/tally.tsx` and `places/tool/about.tsx` use it. Screen readers get a summary.
+ * Small bars without axes. `places/calls/tally.tsx` uses it. Screen readers get a summary.
  */
 
 /** Small stacked bars without axes: grey for normal values, colours for failures. Screen readers get `summary`. */
@@ -49,34 +49,4 @@ interface BarsProps {
   readonly height?: number
   readonly gap?: number
   readonly className?: string
-}
-
-/** A line through values, from left to right. A `null` is skipped: the line connects its neighbours. */
-export function Line({ values, summary, height = 24 }: LineProps): ReactNode {
-  const known = values.filter((value) => value !== null)
-  const max = Math.max(1e-9, ...known)
-  const step = 100 / Math.max(1, values.length - 1)
-  const points = values.flatMap((value, index) =>
-    value === null
-      ? []
-      : [`${(index * step).toFixed(2)},${(height - (value / max) * (height - 2) - 1).toFixed(2)}`],
-  )
-  return (
-    <svg
-      className="plot line"
-      viewBox={`0 0 100 ${height}`}
-      preserveAspectRatio="none"
-      role="img"
-      aria-label={summary}
-      height={height}
-    >
-      <polyline points={points.join(' ')} vectorEffect="non-scaling-stroke" />
-    </svg>
-  )
-}
-
-interface LineProps {
-  readonly values: readonly (number | null)[]
-  readonly summary: string
-  readonly height?: number
 }

@@ -123,7 +123,8 @@ export function createToolRoutes(access: OperatorAccess, options: ToolRoutesOpti
         tool: query.version === undefined ? tool.parts.base : tool.id,
         tenant: visibleTenant(principal),
       }
-      const usage = await usageOf(selection, parseTime(query.since), options)
+      const range = { sinceMs: parseTime(query.since), untilMs: parseTime(query.until) }
+      const usage = await usageOf({ ...selection, ...range }, options)
       return { usage: { tool: tool.parts.base, ...usage } }
     }),
   ]
@@ -138,25 +139,24 @@ function notFound(name: string, catalog: Catalog): string {
   return `There is no tool "${name}" here.${didYouMean(name, catalog.bases()) || ' "collet tools" and GET /admin/tools list them.'}`
 }
 
-const HOUR_MS = 3_600_000
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
 const DEFAULT_HOURS = 24
 /** A week of hours. */
 const MAX_BUCKETS = 168
 
 /**
- * Counts the calls of one tool hour by hour, or in wider steps if the span is longer than a week. Calls are read newest first; if there
+ * Counts the calls of one tool by minutes, hours, or wider steps if the span is longer than a week. Calls are read newest first; if there
  * are too many, the oldest are not counted and `whole` is false.
  */
 async function usageOf(
-  selection: Pick<UsageQuery, 'tool' | 'tenant'>,
-  sinceMs: number | undefined,
+  { sinceMs, untilMs, ...selection }: Pick<UsageQuery, 'tool' | 'tenant' | 'sinceMs' | 'untilMs'>,
   { store, clock }: ToolRoutesOptions,
 ): Promise<Omit<ToolUsage, 'tool'>> {
-  const nowMs = clock.nowMs()
-  const fromMs = Math.min(sinceMs ?? nowMs - DEFAULT_HOURS * HOUR_MS, nowMs - 1)
-  const hours = Math.max(1, Math.ceil((nowMs - fromMs) / HOUR_MS))
-  const stepMs = HOUR_MS * Math.ceil(hours / MAX_BUCKETS)
-  const counted = Array.from({ length: Math.ceil((nowMs - fromMs) / stepMs) }, () => ({
+  const endMs = untilMs ?? clock.nowMs()
+  const fromMs = Math.min(sinceMs ?? endMs - DEFAULT_HOURS * HOUR_MS, endMs - 1)
+  const stepMs = stepOf(endMs - fromMs)
+  const counted = Array.from({ length: Math.ceil((endMs - fromMs) / stepMs) }, () => ({
     calls: 0,
     errors: 0,
     durations: new Map<number, number>(),
@@ -173,7 +173,7 @@ async function usageOf(
     for (const counts of [durations, bucket.durations])
       counts.set(rounded, (counts.get(rounded) ?? 0) + calls)
   }
-  const span = { ...selection, sinceMs: fromMs, untilMs: nowMs, bucketMs: stepMs }
+  const span = { ...selection, sinceMs: fromMs, untilMs: endMs, bucketMs: stepMs }
   const whole = store === undefined || (await readPages((before) => store.usage({ ...span, before }), add))
   const buckets = counted.map(({ durations: inBucket, ...counts }, index) => ({
     at: timeOf(fromMs + index * stepMs),
@@ -191,6 +191,12 @@ async function usageOf(
     buckets,
     whole,
   }
+}
+
+/** Minutes for up to six hours, so that a chart of an hour has more than one value; otherwise whole hours. */
+function stepOf(spanMs: number): number {
+  if (spanMs <= 6 * HOUR_MS) return Math.ceil(spanMs / HOUR_MS) * MINUTE_MS
+  return HOUR_MS * Math.ceil(Math.ceil(spanMs / HOUR_MS) / MAX_BUCKETS)
 }
 
 function quantiles(durations: ReadonlyMap<number, number>) {

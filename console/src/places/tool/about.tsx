@@ -1,17 +1,15 @@
-import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { holdsScope, useSession } from '../../api/session.ts'
 import { CopyButton } from '../../parts/button.tsx'
-import { formatClock, formatCount, formatDuration, shortHash } from '../../parts/format.ts'
+import { formatClock, shortHash } from '../../parts/format.ts'
 import type { IconName } from '../../parts/icon.tsx'
 import { Note, Tag, Tier } from '../../parts/meaning.tsx'
-import { Bars, Line } from '../../parts/plot.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { type ToolDetails, type Usage, usageQuery } from './tool-data.ts'
+import type { ToolDetails } from './tool-data.ts'
+import { UsageStats } from './usage.tsx'
 
 /*
- * The description, origin, problem and usage of a tool. `page.tsx` uses it. Usage is shown only to people who may see calls.
+ * The description, origin, problem and usage of a tool. `page.tsx` uses it. Only people who may see calls see the usage.
  */
 
 /** Description and origin of the tool, its current problem, and its usage. */
@@ -81,77 +79,4 @@ function Trouble({ tool: { source, change } }: { readonly tool: ToolDetails }): 
       )}
     </>
   )
-}
-
-/** Shown only to people who may see calls. */
-function UsageStats({ id }: { readonly id: string }): ReactNode {
-  const maySee = holdsScope(useSession()?.principal, 'admin:calls')
-  const { data: usage } = useQuery({ ...usageQuery(id), enabled: maySee })
-  if (usage === undefined) return null
-  const share = usage.calls === 0 ? 0 : (usage.errors / usage.calls) * 100
-  return (
-    <section aria-labelledby="usage-h">
-      <h2 className="vh" id="usage-h">
-        Usage in the last 24 hours
-      </h2>
-      <dl className="stats">
-        <Stat name="Calls, 24 h" value={`${formatCount(usage.calls)}${usage.whole ? '' : '+'}`}>
-          <Bars
-            summary={`Calls each hour, ${formatCount(usage.calls)} in total`}
-            bars={usage.buckets.map(({ at, calls }) => ({ key: at, parts: [{ value: calls }] }))}
-          />
-        </Stat>
-        <Stat name="Errors" value={share.toFixed(share > 0 && share < 10 ? 1 : 0)} unit="%">
-          <Bars
-            summary={`Errors each hour, ${formatCount(usage.errors)} in total`}
-            bars={usage.buckets.map(({ at, errors }) => ({
-              key: at,
-              parts: [{ value: errors, tone: 'bad' }],
-            }))}
-          />
-        </Stat>
-        <Quantile name="p50" usage={usage} member="p50_ms" />
-        <Quantile name="p95" usage={usage} member="p95_ms" />
-      </dl>
-    </section>
-  )
-}
-
-interface QuantileProps {
-  readonly name: string
-  readonly usage: Usage
-  readonly member: 'p50_ms' | 'p95_ms'
-}
-
-function Quantile({ name, usage, member }: QuantileProps): ReactNode {
-  const whole = usage[member]
-  const [value, unit] = whole === null ? ['–', ''] : formatDuration(whole).split(' ')
-  return (
-    <Stat name={name} value={value ?? ''} unit={unit ?? ''}>
-      <Line
-        summary={whole === null ? `${name}: no data` : `${name} each hour, ${formatDuration(whole)} overall`}
-        values={usage.buckets.map((bucket) => bucket[member])}
-      />
-    </Stat>
-  )
-}
-
-function Stat({ name, value, unit = '', children }: StatProps): ReactNode {
-  return (
-    <div className="stat">
-      <dt>{name}</dt>
-      <dd>
-        <b className="num">{value}</b>
-        <span className="dim">{unit}</span>
-        {children}
-      </dd>
-    </div>
-  )
-}
-
-interface StatProps {
-  readonly name: string
-  readonly value: string
-  readonly unit?: string
-  readonly children: ReactNode
 }

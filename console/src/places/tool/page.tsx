@@ -7,6 +7,7 @@ import { Page } from '../../app/page.tsx'
 import { usePageCommand } from '../../app/page-command.tsx'
 import { rememberTool } from '../../app/recent-tools.ts'
 import { useSearchState } from '../../app/search-state.ts'
+import { useTimeRange } from '../../app/time-range.ts'
 import { Select } from '../../parts/field.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { ToolName } from '../../parts/meaning.tsx'
@@ -111,7 +112,8 @@ function Versions({ tool }: { readonly tool: ToolDetails }): ReactNode {
 
 function OnThisPage({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const maySee = holdsScope(useSession()?.principal, 'admin:calls')
-  const { data: usage } = useQuery({ ...usageQuery(tool.base), enabled: maySee })
+  const [range] = useTimeRange('24h')
+  const { data: usage } = useQuery({ ...usageQuery(tool.base, range), enabled: maySee })
   return (
     <nav className="tabs in-bar" aria-label="On this page">
       <Part to="about">About</Part>

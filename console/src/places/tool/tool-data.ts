@@ -1,7 +1,8 @@
-import { queryOptions } from '@tanstack/react-query'
+import { keepPreviousData, queryOptions } from '@tanstack/react-query'
 import type { AnswerOf } from '../../../../src/admin-api/operation.ts'
 import type { READ_TOOL_USAGE, SHOW_TOOL, ToolDetails } from '../../../../src/admin-api/tools.ts'
 import { requestJson } from '../../api/client.ts'
+import { boundsOf, type TimeRange, writeRange } from '../../parts/charts/time-range.ts'
 
 /*
  * The queries for one tool and its usage, and the types of their answers. Several pages use it.
@@ -27,16 +28,25 @@ export function toolQuery(id: string, version: string) {
 
 const REFETCH_MS = 30_000
 
+/** The key of every query for the usage of a tool. */
+export function usageOf(id: string) {
+  return ['tool', id, 'usage'] as const
+}
+
 /** The usage of a tool, for people who may see calls. */
-export function usageQuery(id: string) {
+export function usageQuery(id: string, range: TimeRange) {
   return queryOptions({
-    queryKey: ['tool', id, 'usage'],
+    queryKey: [...usageOf(id), writeRange(range)],
     queryFn: async ({ signal }) => {
-      const { usage } = await requestJson<AnswerOf<typeof READ_TOOL_USAGE>>(pathOf(id, '/usage', ''), {
-        signal,
-      })
+      const { sinceMs, untilMs } = boundsOf(range)
+      const times = `?since=${new Date(sinceMs).toISOString()}&until=${new Date(untilMs).toISOString()}`
+      const { usage } = await requestJson<AnswerOf<typeof READ_TOOL_USAGE>>(
+        `${pathOf(id, '/usage', '')}${times}`,
+        { signal },
+      )
       return usage
     },
+    placeholderData: keepPreviousData,
     retry: false,
     refetchInterval: REFETCH_MS,
   })

@@ -20,7 +20,7 @@ import { CopyAs } from './copy-as.tsx'
 import { CredentialUsed } from './credential-used.tsx'
 import { fieldErrorsOf } from './field-errors.ts'
 import { kindOfInput } from './schema-words.ts'
-import { isRecord, type ToolDetails, usageQuery } from './tool-data.ts'
+import { isRecord, type ToolDetails, usageOf } from './tool-data.ts'
 
 /*
  * Calls the tool: the form and the JSON beside it are two views of one input. `page.tsx` uses it.
@@ -54,7 +54,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const errors = useMemo(() => fieldErrorsOf(answer), [answer])
   const queries = useQueryClient()
   useEffect(() => {
-    if (answer !== undefined) void queries.invalidateQueries({ queryKey: usageQuery(tool.base).queryKey })
+    if (answer !== undefined) void queries.invalidateQueries({ queryKey: usageOf(tool.base) })
   }, [answer, queries, tool.base])
   usePageCommand(`collet call ${tool.id} ${quoted(JSON.stringify(draft.input))}`)
   return (
