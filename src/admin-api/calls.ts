@@ -130,7 +130,7 @@ const CALL_DETAILS = named('AdminCallDetails', () =>
 export type CallDetails = Shape<typeof CALL_DETAILS>
 
 /** Selects the same calls in lists, counts and streams. */
-const FILTER = () =>
+export const CALL_FILTER = () =>
   z.object({
     state: z
       .string()
@@ -151,7 +151,7 @@ const FILTER = () =>
     quick: numberInQuery().optional().describe('Calls that took less than this many milliseconds.'),
   })
 /** A filter as the server reads it. */
-export type CallFilterQuery = Shape<typeof FILTER>
+export type CallFilterQuery = Shape<typeof CALL_FILTER>
 
 const page = () => ({
   before: numberInQuery().optional().describe('`next` of the previous page.'),
@@ -164,7 +164,10 @@ export const LIST_ALL_CALLS = operation({
   scope: 'admin:calls',
   summary: 'Calls of the tenant, newest first; the operator sees every tenant.',
   query: () =>
-    FILTER().extend({ record: z.string().optional().describe('The beginning of a record id.'), ...page() }),
+    CALL_FILTER().extend({
+      record: z.string().optional().describe('The beginning of a record id.'),
+      ...page(),
+    }),
   answer: () => z.object({ calls: z.array(CALL()), next: next() }),
 })
 export type CallPage = AnswerOf<typeof LIST_ALL_CALLS>
@@ -175,7 +178,7 @@ export const LIST_REJECTED_REQUESTS = operation({
   summary:
     'Requests that were rejected before a call was recorded, newest first: one row per caller, tool, error code and minute.',
   query: () =>
-    FILTER()
+    CALL_FILTER()
       .omit({ state: true, slow: true, quick: true })
       .extend({
         code: z.string().optional().describe('Only requests that were answered with this error code.'),
@@ -205,7 +208,7 @@ export const COUNT_ALL_CALLS = operation({
   scope: 'admin:calls',
   summary: 'Counts calls by time of the request and by state. Without `since`: those of the last 30 minutes.',
   query: () =>
-    FILTER().extend({
+    CALL_FILTER().extend({
       buckets: numberInQuery(MAX_BUCKETS, 1)
         .default(60)
         .describe('Number of equal intervals of the time span.'),
@@ -235,7 +238,7 @@ export const FOLLOW_ALL_CALLS = operation({
     'The first event is `ready`; with `missed: true` the stream lacks changes since `Last-Event-ID`, so list calls again. `calls` has the current state of changed calls, and the records that no longer match the filter (`left`). `end` states why the stream ends: the credential is no longer valid, the reader was too slow, or the server is stopping.',
   headers: { 'Last-Event-ID': 'The id of the last event that arrived: the stream continues after it.' },
   query: () =>
-    FILTER().extend({
+    CALL_FILTER().extend({
       after: z.string().optional().describe('For clients that cannot send the header `Last-Event-ID`.'),
     }),
   errors: [429],

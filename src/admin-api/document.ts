@@ -5,6 +5,8 @@
 import { z } from 'zod'
 import * as approvals from './approvals.ts'
 import * as calls from './calls.ts'
+import * as exports from './exports.ts'
+import * as journal from './journal.ts'
 import * as keys from './keys.ts'
 import { type ErrorStatus, type Operation, UNDECLARED } from './operation.ts'
 import * as pins from './pins.ts'
@@ -14,7 +16,7 @@ import * as sources from './sources.ts'
 import * as tools from './tools.ts'
 import * as usage from './usage.ts'
 
-const MODULES = [approvals, calls, keys, pins, secrets, server, sources, tools, usage]
+const MODULES = [approvals, calls, exports, journal, keys, pins, secrets, server, sources, tools, usage]
 
 type Part = Readonly<Record<string, unknown>>
 
@@ -84,7 +86,18 @@ function isOperation(exported: unknown): exported is Operation {
 }
 
 function describe(operation: Operation, schemas: Record<string, unknown>): Part {
-  const { path, summary, access, parameter, query, body, answer, status = 200, errors = [] } = operation
+  const {
+    path,
+    summary,
+    access,
+    parameter,
+    query,
+    body,
+    answer,
+    media,
+    status = 200,
+    errors = [],
+  } = operation
   const refusals = access === 'open' ? [] : ([400, 401, 403, ...errors, 503] as const)
   const [, name] = /:(\w+)/.exec(path) ?? []
   const inQuery = query() === UNDECLARED() ? {} : toJsonSchema(query(), 'input', schemas)
@@ -103,7 +116,9 @@ function describe(operation: Operation, schemas: Record<string, unknown>): Part 
   const credentials = [{ bearer: [] }, { 'x-api-key': [] }]
   const content =
     answer === undefined
-      ? { 'text/event-stream': { schema: { type: 'string' } } }
+      ? Object.fromEntries(
+          (media ?? ['text/event-stream']).map((type) => [type, { schema: { type: 'string' } }]),
+        )
       : { 'application/json': { schema: toJsonSchema(answer(), 'output', schemas) } }
   return {
     tags: ['admin'],

@@ -51,6 +51,8 @@ interface Declaration<Query extends z.ZodType, Body extends z.ZodType, Answer ex
   readonly body?: () => Body
   /** Absent: the answer is a stream of events, which the description explains. */
   readonly answer?: () => z.ZodType<Answer>
+  /** Media types of an answer that is a stream of something other than events. */
+  readonly media?: readonly string[]
   /** Default 200. */
   readonly status?: 201
   /** Whether the operation answers 304 if `If-None-Match` names the current answer. */

@@ -19,6 +19,7 @@ import {
   MAX_EVENT_LENGTH,
   requestEvents,
   requestJson,
+  requestText,
   type ServerAddress,
   unreachable,
 } from './server-address.ts'
@@ -114,6 +115,33 @@ export class AdminClient {
       const parser = new EventParser(MAX_EVENT_LENGTH)
       for await (const piece of await streamInProcess(routes, request, ended))
         for (const event of parser.read(piece)) onEvent(event)
+    })
+  }
+
+  /** Passes each piece of an export, which the journal records, to `onPiece`. Throws if the answer is incomplete. */
+  async download(
+    operation: Operation,
+    parts: RequestParts,
+    ended: AbortSignal,
+    onPiece: (text: string) => Promise<void>,
+  ): Promise<void> {
+    const request = requestFor(operation, parts)
+    const routesOn = this.#routesOnStore
+    if (routesOn === undefined) {
+      const server = await findServer(this.#args, this.#context)
+      const { credential, from } = await this.#credentialFor(server)
+      const onIdentity = (principal: string): void => this.#noteIdentity(`${cleanText(principal)} (${from})`)
+      const pieces = requestText(
+        { ...request, server, credential, onIdentity },
+        this.#context.services,
+        ended,
+      )
+      for await (const piece of pieces) await onPiece(piece)
+      return
+    }
+    this.#noteIdentity(`${operatorName(this.#context)}, directly on the store`)
+    await this.#onStore(routesOn, async (routes) => {
+      for await (const piece of await streamInProcess(routes, request, ended)) await onPiece(piece)
     })
   }
 

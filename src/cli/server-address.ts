@@ -253,6 +253,31 @@ export async function* requestEvents(
   }
 }
 
+/** Sends one request and yields the text of its answer. Throws if the answer breaks off or no text arrives in time. */
+export async function* requestText(
+  request: JsonRequest,
+  services: Fetchers,
+  ended: AbortSignal,
+): AsyncGenerator<string> {
+  const wait = new IdleTimeout(REQUEST_TIMEOUT_MS, [ended])
+  try {
+    const response = await send(request, wait.signal, services)
+    if (!response.ok) throw refusalOf(response, parseJson(await response.text()), request.server)
+    const decoder = new TextDecoder()
+    for await (const bytes of response.body ?? []) {
+      wait.refresh()
+      yield decoder.decode(bytes, { stream: true })
+    }
+    yield decoder.decode()
+  } catch (error) {
+    const reason = wait.reasonFor(error)
+    if (reason === undefined) throw error
+    throw new CommandFailure(EXIT.server, `${request.server.url} ${reason.message}.`, { cause: error })
+  } finally {
+    wait.end()
+  }
+}
+
 /** Maximum length of one event in characters; enough for several thousand calls. */
 export const MAX_EVENT_LENGTH = 16 * 1_024 * 1_024
 

@@ -2,6 +2,7 @@ import type { ResumptionStore } from '#kernel/call/stages'
 import { KERNEL_MODULES } from '#kernel/store/kernel-modules'
 import { defineStore } from '#kernel/store/module'
 import { createStore, type KernelStore, type StoreParts } from '#kernel/store/store'
+import { type JournalReader, journalReaderModule, openJournalReader } from './audit/journal-reader.ts'
 import {
   type ChallengeStore,
   type ConsentStore,
@@ -51,6 +52,7 @@ export const DEFINITION = defineStore([
   pastSearchModule,
   resumptionModule,
   verifyModule,
+  journalReaderModule,
 ])
 
 export interface Store extends KernelStore, OperatorStore, ChallengeStore, Verification {
@@ -59,6 +61,8 @@ export interface Store extends KernelStore, OperatorStore, ChallengeStore, Verif
   readonly keyChange: KeyChangeStore
   readonly audit: AuditStore
   readonly rejections: RejectionStore
+  /** The journal, newest event first. */
+  readonly journal: JournalReader
   readonly budgets: BudgetStore
   readonly rates: RateStore
   readonly vault: VaultStore
@@ -87,6 +91,7 @@ export function createColletStore(parts: StoreParts): Store {
     keyChange: openKeyChange(context),
     audit: openAudit(context),
     rejections: openRejections(context),
+    journal: openJournalReader(context),
     budgets: openBudgets(context),
     rates: openRates(context),
     vault: openVault(context),

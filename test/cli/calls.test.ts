@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -157,6 +157,32 @@ describe('inspecting calls in a real store', () => {
     expect(stderr).toContain('Acting as cli:tester, directly on the store')
     const journal = await run('journal')
     expect(journal.stdout).toMatch(/call\.shown record=abd-new .*by=cli:tester/)
+  })
+
+  it('exports what a filter selects, as CSV, JSON lines or a file, and journals it', async () => {
+    const csv = await run('export', 'calls', '--tenant', 'team1')
+    expect(csv.code).toBe(0)
+    expect(csv.stdout).toMatch(/^record,created_at,.*\r\nabd-new,[^\n]*\r\n$/)
+    expect(csv.stderr).toContain('Acting as cli:tester, directly on the store')
+    const lines = (await run('export', 'journal', '--object', 'abc-old', '--json')).stdout
+      .trimEnd()
+      .split('\n')
+    expect(lines.map((line) => JSON.parse(line).type)).toEqual(['call.succeeded', 'call.claimed'])
+    const toFile = await run('export', 'usage', '--since', '7d', '--out', 'usage.csv')
+    expect([toFile.code, toFile.stdout]).toEqual([0, ''])
+    expect(readFileSync(join(folder, 'usage.csv'), 'utf8')).toMatch(/^tenant,principal,tool,calls,/)
+    const journal = await run('journal', '--action', 'data.exported', '--person', 'cli:tester')
+    expect(journal.stdout.trimEnd().split('\n')).toEqual([
+      expect.stringMatching(/data\.exported what=calls format=csv filter=.*tenant.*team1/),
+      expect.stringContaining('what=journal format=jsonl'),
+      expect.stringContaining('what=usage format=csv'),
+    ])
+    expect((await run('export', 'usage', '--tool', 'X')).stderr).toContain(
+      'Filters of usage: --tenant, --since',
+    )
+    expect((await run('export', 'keys')).stderr).toContain(
+      'expects journal, calls, usage, approvals, denials',
+    )
   })
 
   it('lists the matches of an ambiguous prefix, and chooses none', async () => {

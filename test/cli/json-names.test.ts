@@ -18,7 +18,7 @@ import { chunks, FakeIo } from './fake-io.ts'
  */
 
 /** Commands whose standard output belongs to another specification. */
-const OTHER_FORMATS = ['mcp', 'opentool', 'opentool export']
+const OTHER_FORMATS = ['mcp', 'opentool', 'opentool export', 'export']
 /** Members that hold data under names that callers, authors or other formats chose. */
 const DATA = new Set(['input_schema', 'output_schema', 'model', 'entry', 'sources'])
 

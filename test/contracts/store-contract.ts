@@ -5,6 +5,7 @@ import type { Store } from '#store/collet-store'
 import { APPROVAL_STORE_CONTRACT } from './approval-store-contract.ts'
 import type { ContractCase } from './contract-case.ts'
 import { PIN_STORE_CONTRACT, SOURCE_STORE_CONTRACT } from './import-store-contract.ts'
+import { JOURNAL_STORE_CONTRACT } from './journal-store-contract.ts'
 import { KEY_STORE_CONTRACT, LIMIT_STORE_CONTRACT } from './key-store-contract.ts'
 import { NOTICE_STORE_CONTRACT } from './notice-store-contract.ts'
 import { OPERATOR_STORE_CONTRACT } from './operator-store-contract.ts'
@@ -193,6 +194,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   ...NOTICE_STORE_CONTRACT,
   ...PAST_SEARCHES_CONTRACT,
   ...REJECTION_STORE_CONTRACT,
+  ...JOURNAL_STORE_CONTRACT,
   ...OPERATOR_STORE_CONTRACT,
   it('rule 2: lists the calls of one principal, newest first, page by page, with the caller’s texts, and without steps', async (store) => {
     const step = { parent: 'r1', root: 'r1' }

@@ -15,10 +15,11 @@ import { type Answer, key, type PrincipalsServer, startPrincipalsServer } from '
 
 /**
  * Operations whose answers are checked elsewhere: streams, operations that need a config file (`reload.test.ts`), the start token, or an
- * ambiguous call (`admin-routes.test.ts`).
+ * ambiguous call (`admin-routes.test.ts`), exports (`journal-export.test.ts`).
  */
 const ELSEWHERE: readonly string[] = [
   'GET /admin/calls/events',
+  ...['approvals', 'calls', 'denials', 'journal', 'usage'].map((what) => `GET /admin/export/${what}`),
   'GET /admin/openapi.json',
   'POST /admin/calls/:record/settle',
   'POST /admin/journal/verify',
@@ -170,7 +171,7 @@ it('every admin route answers what its operation declares', async () => {
   for (const name of ['Bank.Pay', 'Mail.Read']) await ask('GET /admin/tools/:tool', name)
   await ask('GET /admin/tools/:tool/usage', 'Bank.Read')
   for (const text of ['pay+somebody', 'zzzz']) await ask(`GET /admin/tool-search?q=${text}`)
-  for (const name of ['journal', 'audit', 'webhooks']) await ask(`GET /admin/${name}`)
+  for (const name of ['journal', 'journal/events', 'audit', 'webhooks']) await ask(`GET /admin/${name}`)
   await ask('POST /admin/webhooks/test')
 
   expect(findings).toEqual([])

@@ -66,10 +66,13 @@ const withoutTimestamps = (text: string) => text.replaceAll(/\d{4}-\d\d-\d\dT[\d
 
 const adminRoutes = () => server.routes.filter(({ path }) => path.startsWith('/admin/'))
 
-/** Routes that read and take no name. The audit grows by the refusals among these requests: see admin-table.test.ts. */
+/** Routes that read and take no name. Audit and journal grow by these requests: see admin-table.test.ts and journal-export.test.ts. */
 const reading = () =>
   adminRoutes()
-    .filter(({ method, path }) => method === 'GET' && !/:|\/events$|\/audit$/.test(path))
+    .filter(
+      ({ method, path }) =>
+        method === 'GET' && !/:|\/events$|\/audit$|\/export\/(?:journal|denials)$/.test(path),
+    )
     .map(({ path }) => path)
 
 async function seenByAnn(): Promise<Readonly<Record<string, unknown>>> {

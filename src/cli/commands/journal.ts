@@ -15,6 +15,7 @@ import { configHere, STORE_OPTIONS, storeAccess, withStore } from '#cli/store-ac
 import { cleanText } from '#kernel/base/json'
 import type { JournalEvent, JournalGroup, JournalHead } from '#kernel/journal/events'
 import { createAuditRoutes } from '#server/telemetry/audit'
+import { matchesJournal } from '#store/audit/journal-facts'
 import type { Store } from '#store/collet-store'
 import type { JournalVerification } from '#store/verify'
 
@@ -111,20 +112,64 @@ const journalHeads = defineCommand<'store' | 'config'>({
 const PAGE = 500
 const POLL_MS = 250
 
-const journal = defineCommand<'follow' | 'store' | 'config'>({
+type JournalOption =
+  | 'person'
+  | 'action'
+  | 'object'
+  | 'tenant'
+  | 'since'
+  | 'until'
+  | 'follow'
+  | 'store'
+  | 'config'
+
+const journal = defineCommand<JournalOption>({
   name: 'journal',
   summary: 'Prints the journal, oldest event first: one event per line, without inputs and outputs.',
   options: {
+    person: { value: 'P', help: 'Only events in which P acted or which concern P, such as key:alice.' },
+    action: {
+      value: 'TYPE',
+      help: 'Only events of this type, or of several separated by commas; approval stands for every approval.… event.',
+    },
+    object: { value: 'TEXT', help: 'Only events about an object whose name or id contains TEXT.' },
+    tenant: { value: 'T', help: 'Only events of this tenant.' },
+    since: {
+      value: 'TIME',
+      help: 'Only events from this time on: 2026-01-31, 2026-01-31T10:00:00Z, or an age: 30m, 12h, 7d.',
+    },
+    until: { value: 'TIME', help: 'Only events before this time.' },
     follow: { help: 'Keep printing new events, until Ctrl-C.' },
     ...STORE_OPTIONS,
   },
-  examples: ['collet journal', 'collet journal --follow --json | grep call.ambiguous'],
+  examples: [
+    'collet journal',
+    'collet journal --action approval,call.settled --since 7d',
+    'collet journal --object Bank.Pay --person key:alice',
+    'collet journal --follow --json | grep call.ambiguous',
+  ],
   async run(args, context) {
-    await withStore(args, context, (store) => print(store, args.flag('follow'), context))
+    const wanted = readFilter(args, context)
+    await withStore(args, context, (store) => print(store, { wanted, follow: args.flag('follow') }, context))
   },
 })
 
-async function print(store: Store, follow: boolean, context: CommandContext): Promise<void> {
+/** Returns whether an event of a group is to be printed. */
+function readFilter(args: Arguments<JournalOption>, { clock }: CommandContext) {
+  const [person, object, tenant] = [args.text('person'), args.text('object'), args.text('tenant')]
+  const filter = { person, object, tenant, actions: args.text('action')?.split(',') }
+  const sinceMs = args.moment('since', clock.nowMs())?.getTime() ?? Number.NEGATIVE_INFINITY
+  const untilMs = args.moment('until', clock.nowMs())?.getTime() ?? Number.POSITIVE_INFINITY
+  return ({ atMs }: JournalGroup, event: JournalEvent): boolean =>
+    atMs >= sinceMs && atMs < untilMs && matchesJournal(event, filter)
+}
+
+interface Printed {
+  readonly wanted: ReturnType<typeof readFilter>
+  readonly follow: boolean
+}
+
+async function print(store: Store, { wanted, follow }: Printed, context: CommandContext): Promise<void> {
   /** One position per writer chain: a time or a single number would miss late commits (rule 16). */
   const positions = new Map<string, JournalHead>()
   const stop = new AbortController()
@@ -134,7 +179,8 @@ async function print(store: Store, follow: boolean, context: CommandContext): Pr
       const groups = await store.readJournal([...positions.values()], PAGE)
       for (const group of groups) {
         positions.set(group.writer, { writer: group.writer, group: group.group, link: group.link })
-        await printGroup(store, group, context)
+        const events = group.events.filter((event) => wanted(group, event))
+        await printGroup(store, { ...group, events }, context)
       }
       if (groups.length > 0) continue
       if (!follow) return

@@ -133,7 +133,15 @@ export interface ApprovalFilter {
   readonly state?: ApprovalState
   /** Lists only this tenant's approvals; absent for operators, who see every tenant's. */
   readonly tenant?: string
+  /** Position of the last approval of the previous page. */
+  readonly before?: number
   readonly limit: number
+}
+
+export interface ApprovalPage {
+  readonly approvals: readonly ApprovalRecord[]
+  /** Position at which the next page starts; absent at the end. */
+  readonly next?: number
 }
 
 /** A link that lets its holder see or decide an approval under the name of an approver. */

@@ -107,9 +107,9 @@ interface CallSettled extends CallEventBase {
   readonly why: string
 }
 
-/** `call.shown`: an operator viewed the input and the outcome. */
+/** `call.shown`: an operator viewed the input and the outcome. `call.receipt_made`: an operator made a signed receipt of the call. */
 interface CallTouched extends CallEventBase {
-  readonly type: 'call.shown' | 'call.cancel_requested'
+  readonly type: 'call.shown' | 'call.cancel_requested' | 'call.receipt_made'
   readonly by: string
 }
 
@@ -246,6 +246,19 @@ export interface PinChanged extends EventBase {
   readonly by?: string
 }
 
+/** An operator exported rows to a file. Recorded before the first row is sent. */
+export interface DataExported extends EventBase {
+  readonly type: 'data.exported'
+  /** What the rows are: `journal`, `calls` … */
+  readonly what: string
+  readonly format: string
+  /** The filter, as it was requested. */
+  readonly filter: JsonObject
+  readonly by: string
+  /** The only tenant whose rows were exported; absent: every tenant. */
+  readonly tenant?: string
+}
+
 interface RunEnded extends PrincipalEventBase {
   readonly type: 'run.ended'
   readonly run: string
@@ -289,6 +302,7 @@ export type JournalEvent =
   | SourceProbed
   | AuthorizationDecided
   | PinChanged
+  | DataExported
   | RunEnded
   | WriterStarted
   | WriterStopped

@@ -214,7 +214,8 @@ export function renderSummary(call: CallSummary): Omit<ChangedCall, 'by' | 'even
   }
 }
 
-function renderCall(call: CallRecord): ListedCall {
+/** A call as lists and exports show it. */
+export function renderCall(call: CallRecord): ListedCall {
   const { outcome } = call
   return {
     ...renderSummary(call),

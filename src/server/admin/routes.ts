@@ -5,6 +5,8 @@
 import { READ_ADMIN_DOCUMENT } from '#admin-api/server'
 import type { Settings } from '#config/settings'
 import { NO_ROLES } from '#kernel/base/principal'
+import { createExportRoutes } from '#server/audit/export-routes'
+import { createJournalEventRoutes } from '#server/audit/journal-routes'
 import type { ServerHost } from '#server/host'
 import { jsonReply, OPEN_ROUTE } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
@@ -49,6 +51,8 @@ export function openAdmin(host: ServerHost): ServerPart {
   const openCaller = () => authenticator.openCaller
   const isOpen = () => openCaller() !== undefined
   const baseOf = (name: string) => registry.find(name)?.parts.base
+  const costOf = (id: string) => registry.find(id)?.policy.cost
+  const configured = () => live().auth.apiKeys.map(({ tenant, id }) => ({ tenant, name: id }))
   const routes = [
     ...createRejectionRoutes(access, { rejections: store.rejections, clock, baseOf }),
     ...createCallRoutes(access, { calls: store, clock, baseOf }),
@@ -59,7 +63,7 @@ export function openAdmin(host: ServerHost): ServerPart {
       enter: gateway.enterWaiting,
       present: (headers) => host.console.sessions.present({ headers }),
     }),
-    ...createUsageRoutes(access, { store, clock, budgets, costOf: (id) => registry.find(id)?.policy.cost }),
+    ...createUsageRoutes(access, { store, clock, budgets, costOf }),
     ...createApprovalRoutes(access, { approvals, publicUrl, canSignIn: host.approverSignIn.isConfigured }),
     ...createKeyRoutes(access, {
       store,
@@ -146,10 +150,9 @@ export function openAdmin(host: ServerHost): ServerPart {
     }),
     ...createJournalRoutes(access, { store, clock, enter: gateway.enterWaiting }),
     documentRoute(),
-    ...createAuditRoutes(access, {
-      store,
-      configured: () => live().auth.apiKeys.map(({ tenant, id }) => ({ tenant, name: id })),
-    }),
+    ...createAuditRoutes(access, { store, configured }),
+    ...createJournalEventRoutes(access, { store, configured }),
+    ...createExportRoutes(access, { store, clock, baseOf, configured, costOf, enter: gateway.enterWaiting }),
     ...createReloadRoutes(access, { reloadEverywhere: reloads.reloadEverywhere, log }),
   ]
   return { routes, close: () => feed.close() }

@@ -3,6 +3,7 @@
  * `admin:calls` sees its own. Usage is counted from recorded calls; the tool routes count with the same functions.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { AnswerOf } from '#admin-api/operation'
 import { type Budget, READ_BUDGETS, READ_USAGE } from '#admin-api/usage'
 import type { Clock } from '#kernel/base/clock'
 import type { Principal } from '#kernel/base/principal'
@@ -18,7 +19,7 @@ import {
 } from '#stages/limits/budgets'
 import type { Store } from '#store/collet-store'
 import type { OpenBudget } from '#store/limits'
-import type { UsageRow } from '#store/operator-views'
+import type { UsageQuery, UsageRow } from '#store/operator-views'
 import { type OperatorAccess, visibleTenant } from './access.ts'
 import { serveOperation, timeOf } from './admin-route.ts'
 import { ERRORS, parseTime } from './call-filter.ts'
@@ -42,20 +43,12 @@ export function createUsageRoutes(
   const { store, clock } = options
   return [
     serveOperation(access, READ_USAGE, async ({ principal, query }) => {
-      const sinceMs = parseTime(query.since)
       const tenant = visibleTenant(principal) ?? query.tenant
-      const range = { tenant, sinceMs, untilMs: parseTime(query.until) }
-      const groups = new Map<string, UsedGroup>()
-      const whole = await readPages(
-        (before) => store.usage({ ...range, before }),
-        (row) => addRow(groups, row, options),
-      )
-      const counted = { ...range, sinceMs: sinceMs ?? 0, bucketMs: Number.MAX_SAFE_INTEGER }
-      for (const row of await store.rejections.count(counted)) groupOf(groups, row).rejected += row.requests
-      const usage = [...groups.values()].map(({ milliseconds, durations, ...group }) => {
-        return { ...group, seconds: milliseconds / 1_000, durations: [...durations] }
+      return await readUsage(options, {
+        tenant,
+        sinceMs: parseTime(query.since),
+        untilMs: parseTime(query.until),
       })
-      return { usage, whole }
     }),
     serveOperation(access, READ_BUDGETS, async ({ principal, query }) => {
       const tenant = visibleTenant(principal) ?? query.tenant
@@ -64,6 +57,27 @@ export function createUsageRoutes(
       return { budgets: open.map((budget) => renderBudget(budget, rules)) }
     }),
   ]
+}
+
+/** Usage by tenant, principal and tool; `whole` is false if older calls were left out. */
+export async function readUsage(
+  options: Pick<UsageRoutesOptions, 'costOf'> & {
+    readonly store: Pick<Store, 'usage' | 'rejections'>
+  },
+  range: Pick<UsageQuery, 'tenant' | 'sinceMs' | 'untilMs'>,
+): Promise<AnswerOf<typeof READ_USAGE>> {
+  const { store } = options
+  const groups = new Map<string, UsedGroup>()
+  const whole = await readPages(
+    (before) => store.usage({ ...range, before }),
+    (row) => addRow(groups, row, options),
+  )
+  const counted = { ...range, sinceMs: range.sinceMs ?? 0, bucketMs: Number.MAX_SAFE_INTEGER }
+  for (const row of await store.rejections.count(counted)) groupOf(groups, row).rejected += row.requests
+  const usage = [...groups.values()].map(({ milliseconds, durations, ...group }) => {
+    return { ...group, seconds: milliseconds / 1_000, durations: [...durations] }
+  })
+  return { usage, whole }
 }
 
 /**
@@ -115,7 +129,11 @@ function newGroup({ tenant, principal, tool }: Pick<UsageRow, 'tenant' | 'princi
   return { tenant, principal, tool, ...counts, durations: new Map<number, number>() }
 }
 
-function addRow(groups: Map<string, UsedGroup>, row: UsageRow, { costOf }: UsageRoutesOptions): void {
+function addRow(
+  groups: Map<string, UsedGroup>,
+  row: UsageRow,
+  { costOf }: Pick<UsageRoutesOptions, 'costOf'>,
+): void {
   const { tool, tookMs, calls } = row
   const group = groupOf(groups, row)
   group.calls += calls

@@ -16,7 +16,7 @@ import { UNKNOWN_CALLER } from './denials.ts'
 
 const MAX_KEYS = 10_000
 
-interface AuditRoutesOptions {
+export interface AuditRoutesOptions {
   readonly store: Pick<Store, 'audit' | 'keys' | 'usage' | 'digest'>
   /** Principals with a key in the configuration. */
   configured(): readonly KeyOwner[]
@@ -45,7 +45,7 @@ export function createAuditRoutes(
 }
 
 /** Whether the denial is about the principal with this id or opaque name. */
-function isAbout(
+export function isAbout(
   { digest }: Pick<Store, 'digest'>,
   { tenant, principal }: RecordedDenial,
   wanted: string | undefined,
@@ -54,7 +54,7 @@ function isAbout(
   return opaquePrincipal({ digest }, { tenant, id: wanted }) === principal
 }
 
-function renderDenial({ no, atMs, ...denial }: RecordedDenial, id: string | undefined): Refusal {
+export function renderDenial({ no, atMs, ...denial }: RecordedDenial, id: string | undefined): Refusal {
   const type = 'authorization.decided'
   return { no, type, at: timeOf(atMs), ...denial, ...defined({ principal_id: id }), allowed: false }
 }
@@ -63,7 +63,7 @@ function renderDenial({ no, atMs, ...denial }: RecordedDenial, id: string | unde
  * Ids by opaque name, for principals with a key and for recent callers, including callers with a token. A token's principal without
  * recent calls stays opaque, but a filter by its id finds it.
  */
-async function namesOf(
+export async function namesOf(
   { keys, usage, digest }: AuditRoutesOptions['store'],
   configured: readonly KeyOwner[],
   tenant: string | undefined,

@@ -1,6 +1,7 @@
 import type {
   ApprovalAddress,
   ApprovalFilter,
+  ApprovalPage,
   ApprovalRecord,
   DecideResult,
   EndedParkedCall,
@@ -30,7 +31,7 @@ import {
   type Steps,
   type StoreContext,
 } from '#kernel/store/engine'
-import { openReason, text } from '#kernel/store/rows'
+import { integer, openReason, text } from '#kernel/store/rows'
 import {
   approvalFromRow,
   decide,
@@ -123,6 +124,8 @@ export function openApprovals(context: StoreContext) {
     findById: reads.findById,
     /** Lists approvals, newest first. */
     list: read((filter: ApprovalFilter) => listApprovals(context, filter)),
+    /** The list, in pages. */
+    listPage: read((filter: ApprovalFilter) => pageOfApprovals(context, filter)),
   }
 }
 
@@ -157,16 +160,20 @@ function* isParkedIn({ tenant, sessionId }: SessionAddress): Steps<boolean> {
   return (yield* get('isParkedIn', sessionId, tenant)) !== undefined
 }
 
-function* listApprovals(
+function* listApprovals(context: StoreContext, filter: ApprovalFilter): Steps<readonly ApprovalRecord[]> {
+  return (yield* pageOfApprovals(context, filter)).approvals
+}
+
+function* pageOfApprovals(
   context: StoreContext,
-  { state, tenant, limit }: ApprovalFilter,
-): Steps<readonly ApprovalRecord[]> {
+  { state, tenant, before = Number.MAX_SAFE_INTEGER, limit }: ApprovalFilter,
+): Steps<ApprovalPage> {
   const [ofTenant, inState] = [tenant ?? null, state ?? null]
   const approvals: ApprovalRecord[] = []
-  for (const row of yield* all('listApprovals', ofTenant, ofTenant, inState, inState, limit)) {
-    approvals.push(yield* show(context, row))
-  }
-  return approvals
+  const rows = yield* all('listApprovals', before, ofTenant, ofTenant, inState, inState, limit)
+  for (const row of rows) approvals.push(yield* show(context, row))
+  const last = rows.at(-1)
+  return last === undefined ? { approvals } : { approvals, next: integer(last, 'no') }
 }
 
 function* show({ keys, sealed }: StoreContext, row: Row): Steps<ApprovalRecord> {
@@ -219,7 +226,7 @@ export const queries = {
     WHERE c.run = ? AND c.tenant = ? AND c.state = 'parked' AND a.state IN ('pending', 'granted') LIMIT 1000`,
   parkedApprovalsInSession: `SELECT a.* FROM calls c JOIN approvals a ON a.record = c.record AND a.attempt = c.attempt
     WHERE c.session = ? AND c.tenant = ? AND c.state = 'parked' AND a.state IN ('pending', 'granted') LIMIT 1000`,
-  listApprovals: `SELECT * FROM approvals WHERE (CAST(? AS TEXT) IS NULL OR tenant = ?) AND (CAST(? AS TEXT) IS NULL OR state = ?) ORDER BY no DESC LIMIT ?`,
+  listApprovals: `SELECT * FROM approvals WHERE no < ? AND (CAST(? AS TEXT) IS NULL OR tenant = ?) AND (CAST(? AS TEXT) IS NULL OR state = ?) ORDER BY no DESC LIMIT ?`,
   decisionsOf: 'SELECT * FROM approval_decisions WHERE approval = ? ORDER BY n',
   saveDecision: `INSERT INTO approval_decisions (approval, principal, action, reason, at, n) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (approval, principal) DO UPDATE SET action = excluded.action, reason = excluded.reason, at = excluded.at`,
