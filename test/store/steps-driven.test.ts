@@ -21,8 +21,9 @@ function codeOf(text: string): string {
     .replaceAll(/`(?:[^`\\]|\\.)*`|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"/g, "''")
 }
 
+/** Async generators are not steps: their callers iterate them. */
 function generatorsIn({ text }: Module): readonly string[] {
-  return [...text.matchAll(/\bfunction\*\s+(\w+)/g)].map(([, name = '']) => name)
+  return [...text.matchAll(/(?<!\basync )\bfunction\*\s+(\w+)/g)].map(([, name = '']) => name)
 }
 
 /** Names that return steps when called in this module: its own generators, imported ones, and its statements. */

@@ -7,6 +7,7 @@ const SCANS: Readonly<Record<string, string>> = {
   openWriters: 'one row per process that has written, and an index of running calls only',
   allWriters: 'one row per process that has written',
   oldChains: 'one row per process that has written',
+  chainEnds: 'one row per process that has written',
   newHeads: 'one row per process that has written',
   chains: 'one row per process that has written',
   listParkedCalls: 'a small index of parked calls',
