@@ -24,7 +24,7 @@ describe('the page of a tool', () => {
     await runButton(page).click()
     await result(page).getByText('Succeeded').waitFor()
     await page.reload()
-    await page.getByText('Calls, 24 h').waitFor()
+    await page.getByRole('region', { name: 'Usage' }).getByRole('img').first().waitFor()
     await form(page)
     await runButton(page).click()
     await result(page).getByText('Succeeded').waitFor()
