@@ -7,7 +7,7 @@ import { createStore } from './store.ts'
  * Invariant: a letter typed into a field never triggers a shortcut.
  */
 
-/** Above its first use: the module reads the choice while it loads. */
+/** Declared before its first use: the module reads the choice while it loads. */
 const STORAGE_KEY = 'collet-single-keys'
 
 /** Whether letters act as shortcuts, alone and in sequences. People who use speech input turn them off (WCAG 2.1.4). */

@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react'
 
 /*
- * A value outside of React components that components can follow. Several modules use it.
+ * A value outside of React components that components can follow. Used by several modules.
  */
 
 /** One value outside of React components: the connection, the command line, the theme. */

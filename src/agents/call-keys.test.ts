@@ -46,7 +46,7 @@ describe('the key of a call', () => {
     expect(keyAfter(history, 'call_0')).toBe(keyAfter(made('other', 1, 'done')))
   })
 
-  it('counts on with what was kept of a history that was shortened', () => {
+  it('continues to count with what was kept of a shortened history', () => {
     const gone = [...made('a', 1, 'done'), ...made('b', 2, 'done')]
     const earlier = keys.count(shownCalls(gone))
     const later = new CallKeys({ earlier, read: (tool) => ({ tool, input: MAIL.input, again: 0 }) })
@@ -55,7 +55,7 @@ describe('the key of a call', () => {
     expect(key).toBe(keyAfter(gone))
   })
 
-  it('is different for every call of any conversation, and equal when a prefix of it is played again', () => {
+  it('is different for every call of any conversation, and equal when a prefix of it is replayed', () => {
     fc.assert(
       fc.property(
         fc.array(fc.array(fc.constantFrom('ann', 'bob'), { minLength: 1, maxLength: 3 }), { maxLength: 6 }),

@@ -54,7 +54,7 @@ interface ChatMessage {
 
 type ChatResult =
   | { role: 'tool'; tool_call_id: string; content: string }
-  /** Chat completions accept only texts as results of tools, so pictures follow in a message of the user. */
+  /** Chat completions accept only texts as results of tools, so images follow in a message of the user. */
   | {
       role: 'user'
       content: ({ type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } })[]
@@ -90,7 +90,7 @@ export async function chatTools(
       const calls = chatCalls(toJson(message)).filter(({ name }) => toolset.has(name))
       const { done, pending } = await toolset.runAll(calls, chatHistory(messages), runOptions)
       return {
-        messages: [...done.map(({ call, result }) => toChat(call, result)), ...pictures(done)],
+        messages: [...done.map(({ call, result }) => toChat(call, result)), ...imageMessages(done)],
         pending,
       }
     },
@@ -105,12 +105,12 @@ function toChat({ id }: MessageCall, result: AgentResult): ChatResult {
   return { role: 'tool', tool_call_id: id, content: text }
 }
 
-function pictures(
+function imageMessages(
   done: readonly { readonly call: MessageCall; readonly result: AgentResult }[],
 ): readonly ChatResult[] {
   const shown = done.flatMap(({ call, result }) =>
     imagesOf(result).flatMap((url) => [
-      { type: 'text' as const, text: `A picture that ${call.name} returned (call ${call.id}):` },
+      { type: 'text' as const, text: `An image that ${call.name} returned (call ${call.id}):` },
       { type: 'image_url' as const, image_url: { url } },
     ]),
   )

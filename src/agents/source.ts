@@ -132,7 +132,7 @@ function clientBackend(client: ColletClient, { principal: _, ...scope }: CallSco
   }
 }
 
-/** MCP servers may send pictures beside a structured value; OTC carries only the value. */
+/** MCP servers may send images beside a structured value; OTC carries only the value. */
 async function contentOf(
   client: ColletClient,
   tool: SourceTool,

@@ -90,7 +90,7 @@ export function listTools(
   const { maxTools = Number.POSITIVE_INFINITY, provider } = limits
   if (listed.length > maxTools)
     throw new RangeError(
-      `${provider} takes at most ${maxTools} tools, and these are ${listed.length}. Use { discovery: 'search' }, or select some with { only }.`,
+      `${provider} accepts at most ${maxTools} tools, and there are ${listed.length}. Use { discovery: 'search' }, or select some with { only }.`,
     )
   return { listed, all: [...all, ...own], notes }
 }

@@ -6,11 +6,11 @@ const LIMITS = { nameLength: 64, strict: false }
 const STRICT = { nameLength: 64, strict: true }
 
 describe('names', () => {
-  it('keeps a name that every provider takes', () => {
+  it('keeps a name that every provider accepts', () => {
     expect(fitName('Shop_Mail', 64, new Set())).toBe('Shop_Mail')
   })
 
-  it('replaces other characters, and tells long and equal names apart', () => {
+  it('replaces other characters, and makes long and equal names distinct', () => {
     const dotted = fitName('a.b', 64, new Set(['a_b']))
     expect(dotted).toMatch(/^a_b_[0-9a-f]{6}$/)
     const long = fitName('x'.repeat(80), 64, new Set())

@@ -33,9 +33,10 @@ import {
 import { withoutWidening } from './tool-schema.ts'
 
 /*
- * The tools of a server or gateway for one conversation of an agent: the list that a model gets, and the calls that
- * the model makes. The module of each library converts both to the library's types.
- * Invariants: a call has a key that a resumed loop finds again (`call-keys.ts`); a result fits into the model's budget;  * a result that comes from an earlier call's record says so.
+ * The tools of a server or gateway for one conversation of an agent: the list that a model gets, and the calls that the model
+ * makes. The module of each library converts both to the library's types.
+ * Invariants: a call has a key that a resumed loop finds again (`call-keys.ts`); a result fits into the model's budget; a result
+ * that comes from an earlier call's record says so.
  */
 
 export interface AgentCall extends Omit<CallPlace, 'conversation'> {
@@ -242,7 +243,7 @@ export class Toolset {
 
   async #search({ query, limit }: JsonObject): Promise<AgentResult> {
     if (typeof query !== 'string' || query.trim() === '')
-      return failure('query must be a text that describes the task.')
+      return failure('query must be a string that describes the task.')
     const found = await this.#backend.search(query, typeof limit === 'number' ? limit : undefined)
     const all = [...this.#all.values()]
     const shown = found.flatMap(({ id, unavailable }) => {

@@ -198,7 +198,7 @@ export const REAL_SERVICES: Services = {
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
     const outgoing = request(url, {
       method,
-      // The signal of the `Request` above stops following the caller's once that object is garbage-collected.
+      // The signal of the `Request` above stops following the caller's signal once that object is garbage-collected.
       signal: init?.signal ?? signal,
       agent: false,
       ca: certificate,

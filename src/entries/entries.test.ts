@@ -76,7 +76,7 @@ describe('prompt()', () => {
       'colour: "colour" is not a known member.',
       'run: Is missing.',
       'policy/approval: "approval" is not a known member.',
-      'input/properties/days: Is not a text. Clients send every argument of a prompt as a text.',
+      'input/properties/days: Is not a string. Clients send every argument of a prompt as a string.',
       'icons: Has an icon without a usable address.',
       'complete/city: Is not an argument.',
     ])

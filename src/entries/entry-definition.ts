@@ -10,12 +10,12 @@ import type { ListedEntry, PolicyDefinition, ToolRequirements } from '#kernel/to
  * Invariant: an entry only reads, so its policy states who may use it and how long it may run, never what it may change.
  */
 
-/** A picture that clients show beside the name. */
+/** An image that clients show beside the name. */
 export interface Icon {
   /** An `https:` or `data:` address. */
   readonly src: string
   readonly mimeType?: string
-  /** For example `48x48`, or `any` for a scalable picture. */
+  /** For example `48x48`, or `any` for a scalable image. */
   readonly sizes?: readonly string[]
   readonly theme?: 'light' | 'dark'
 }
@@ -28,7 +28,7 @@ export interface EntryDefinition {
   readonly name?: string
   /** A short name for people. */
   readonly title?: string
-  /** What it provides and when to use it: people and models decide by this. */
+  /** What it provides and when to use it, for people and models that choose between entries. */
   readonly description: string
   /** Words that toolsets select by. */
   readonly tags?: readonly string[]

@@ -39,7 +39,7 @@ export type PromptResult =
 
 /** A prompt as its author writes it. */
 export interface PromptDefinition<I extends SchemaLike = SchemaLike> extends EntryDefinition {
-  /** The arguments, all of them texts: an object of schemas (`{ city: z.string() }`) or another schema. Default none. */
+  /** The arguments, all of them strings: an object of schemas (`{ city: z.string() }`) or another schema. Default none. */
   readonly input?: I
   /** Suggests values for arguments while a user types. An argument with a fixed list of values (`z.enum`) needs no function. */
   readonly complete?: { readonly [Name in keyof InputOf<I>]?: Complete }
@@ -126,7 +126,7 @@ interface Argument {
   readonly choices: readonly string[] | undefined
 }
 
-/** The protocol sends arguments as texts (MCP-131). */
+/** The protocol sends arguments as strings (MCP-131). */
 function readArguments({ properties = {}, required = [] }: JsonObject, report: Report) {
   const named = isJsonObject(properties) ? Object.entries(properties) : []
   return named.map(([name, schema]): Argument => {
@@ -135,8 +135,8 @@ function readArguments({ properties = {}, required = [] }: JsonObject, report: R
     if (type !== 'string' && choices === undefined)
       report(
         `input/properties/${name}`,
-        'Is not a text. Clients send every argument of a prompt as a text.',
-        'Write `z.string()` or `z.enum([…])`, and convert the text in `run`.',
+        'Is not a string. Clients send every argument of a prompt as a string.',
+        'Write `z.string()` or `z.enum([…])`, and convert the string in `run`.',
       )
     return {
       name,

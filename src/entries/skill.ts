@@ -119,7 +119,7 @@ function readFrontmatter(manifest: Buffer | undefined): JsonObject {
   if (typeof name !== 'string' || name.length > 64 || !NAME.test(name))
     throw new Error('The name in SKILL.md must be at most 64 lower-case letters, digits and single hyphens.')
   if (typeof description !== 'string' || description === '' || description.length > 1_024)
-    throw new Error('The description in SKILL.md must be a text of at most 1024 characters.')
+    throw new Error('The description in SKILL.md must be a string of at most 1024 characters.')
   return frontmatter
 }
 

@@ -161,7 +161,7 @@ function readBytes(
   return { path: pointer, type: 'string', unit: 'bytes', value, leftOut: [], ...range }
 }
 
-/** Whether the text is the base64 of an image, a sound or a file in a content block of MCP. */
+/** Whether the text is the base64 of an image, audio or a file in a content block of MCP. */
 function isBytes({ name, parent }: Found): boolean {
   if (parent === undefined || !isJsonObject(parent)) return false
   if (name === 'data') return typeof parent.mimeType === 'string' && typeof parent.type === 'string'

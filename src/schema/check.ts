@@ -61,7 +61,7 @@ function checkKeywords(schema: JsonObject, pointer: string, add: Report, options
   }
 }
 
-/** Reports values that the meta-schema allows, but that are always a mistake or cannot be checked. */
+/** Reports values that the meta-schema allows, but that are always wrong or cannot be checked. */
 function checkValue(keyword: string, value: JsonValue, place: string, add: Report): void {
   if (keyword === 'enum' && Array.isArray(value) && value.length === 0) {
     add(place, 'An empty `enum` allows no value at all.', 'List at least one value.')

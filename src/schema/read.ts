@@ -301,7 +301,7 @@ function misspelledKeyword(keyword: string): string | undefined {
 const STANDALONE = ['properties', 'patternProperties', 'additionalProperties', 'items', 'prefixItems']
 const COMPOSERS = ['allOf', 'anyOf', 'oneOf', 'not', 'if', 'dependentSchemas', ...REFERENCES]
 
-/** A required name that is not declared is a mistake: no caller could know what to send. */
+/** A required name that is not declared is an error: no caller could know what to send. */
 function checkRequired(schema: JsonValue | undefined, where: string, report: Report): void {
   if (!isJsonObject(schema)) return
   const { required } = schema

@@ -24,8 +24,8 @@ interface RunLimits {
 }
 
 /**
- * Steps of one check, each of them some ten nanoseconds. A result of a megabyte with ten thousand members takes about
- * fifty thousand.
+ * Steps of one check, each of them about ten nanoseconds. A result of a megabyte with ten thousand members takes about fifty
+ * thousand.
  */
 const MAX_STEPS = 700_000
 

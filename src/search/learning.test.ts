@@ -69,7 +69,7 @@ describe('learning from searches', () => {
     expect(await use(caller('key:ann'), TEXT, 'Mail.Send')).toBe(1)
   })
 
-  it('moves nothing for others if only one caller asks', async () => {
+  it('changes no order for others if only one caller searches', async () => {
     const { use, namesFor } = stage()
     const before = await namesFor(caller('key:bob'), TEXT)
     const last = before.at(-1) ?? ''
@@ -91,7 +91,7 @@ describe('learning from searches', () => {
     expect(places).toEqual([3, 2, 1, 0])
   })
 
-  it('one caller moves no tool by more than one place for others, whatever and however often it asks', async () => {
+  it('one caller moves no tool by more than one place for others, whatever it searches for and however often', async () => {
     const tool = fc.constantFrom(...TOOLS.map(({ parts }) => parts.base))
     const text = fc.constantFrom(TEXT, 'send messages', 'read files', 'bell of mail', 'list files of mail')
     const ask = fc.record({ tool, text })

@@ -2,8 +2,8 @@ import type { QueryWord } from './words.ts'
 
 /**
  * Ranks documents by words with BM25F: one weight for each word in each document, in which the fields count differently.
- * `visible-index.ts` makes one index for each set of tools that callers see, so that hidden tools do not affect any score.
- * Terms are numbers of a shared `Dictionary`, and documents are typed arrays: ten thousand tools take some ten megabytes.
+ * `visible-index.ts` makes one index for each set of tools that callers see, so that hidden tools do not affect any score. Terms
+ * are numbers of a shared `Dictionary`, and documents are typed arrays: ten thousand tools take about ten megabytes.
  */
 
 /** How much a word counts in each field, and how much longer fields are discounted. */

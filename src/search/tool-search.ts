@@ -76,7 +76,7 @@ const MAX_QUERY_LENGTH = 1_000
 const EVIDENCE_WEIGHT = 1
 /** Tools that are much worse than the best one are left out. */
 const MIN_SHARE = 0.2
-/** So many are found even then, because in a small catalog a word that most tools have counts little. */
+/** At least this many are returned, because in a small catalog a word that most tools have counts little. */
 const ALWAYS_FOUND = 5
 /** The constant of reciprocal rank fusion. */
 const FUSION = 60

@@ -2,9 +2,9 @@ import { cleanJson, cleanText } from '#kernel/base/json'
 import { type Definition, optionsOf, type TypeNode } from './type-table.ts'
 
 /**
- * Writes types as TypeScript: over several lines with comments for a file, or on one line for a model.  * `tool-types.ts` uses it.
- * Invariant: the text is one type, and the names, values and descriptions of a schema occur in it only as comments,
- * strings and names.
+ * Writes types as TypeScript: over several lines with comments for a file, or on one line for a model. `tool-types.ts` uses it.
+ * Invariant: the text is one type, and the names, values and descriptions of a schema occur in it only as comments, strings and
+ * names.
  */
 
 export interface Naming {

@@ -12,9 +12,10 @@ import {
 import { type Definition, type TypeNode, TypeTable } from './type-table.ts'
 
 /**
- * Writes the file of `collet types`: one entry for each tool, with its names and the types of its input and output.  * A type that occurs several times is declared once and referred to by name.
- * Invariant: the file is valid TypeScript for any tools; it does not depend on the order of the tools, and its size
- * grows in proportion to their schemas.
+ * Writes the file of `collet types`: one entry for each tool, with its names and the types of its input and output. A type that
+ * occurs several times is declared once and referred to by name.
+ * Invariant: the file is valid TypeScript for any tools; it does not depend on the order of the tools, and its size grows in
+ * proportion to their schemas.
  */
 
 /** A tool as it is described to a caller. */

@@ -79,7 +79,7 @@ it('refuses more tools than OpenAI takes, and says what to do', async () => {
   )
   const large = await createGateway({ tools: many, store: 'memory:', log: { level: 'silent' } })
   await expect(chatTools(large, { conversation })).rejects.toThrow(
-    "OpenAI takes at most 128 tools, and these are 131. Use { discovery: 'search' }, or select some with { only }.",
+    "OpenAI accepts at most 128 tools, and there are 131. Use { discovery: 'search' }, or select some with { only }.",
   )
   await large.close()
 })

@@ -47,7 +47,7 @@ describe('collet init', () => {
     expect(commands.map((line) => line.trim().replace(/ {2,}/, ' | '))).toEqual([
       'cd "My Tools" && npm install | gets collet, zod and Node 24',
       'npm test | runs the test of the tool',
-      'npm run dev | serves the tool, and restarts at each save',
+      'npm run dev | serves the tool, and restarts after each save',
     ])
   })
 

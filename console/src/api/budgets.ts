@@ -4,8 +4,8 @@ import type { Budget, READ_BUDGETS } from '../../../src/admin-api/usage.ts'
 import { requestJson } from './client.ts'
 
 /*
- * The query for budgets and whether one is used up. Several modules use it. The answer is shared, so that all pages show the
- * same usage.
+ * The query for budgets and whether one is used up. Used by several modules. The answer is shared, so that all pages show the same
+ * usage.
  */
 
 export type { Budget } from '../../../src/admin-api/usage.ts'

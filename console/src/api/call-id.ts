@@ -1,8 +1,8 @@
 /*
- * Makes random ids for new calls. Several pages use it. It works on pages without https too.
+ * Makes random ids for new calls. Used by several pages. Browsers offer `crypto.randomUUID` only over https or on localhost; this
+ * works on every page.
  */
 
-/** A random id for a new call. Browsers offer `crypto.randomUUID` only over https or on localhost; this works on every page. */
 export function newCallId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16))
   // Sets the version and variant bits of a random UUID (RFC 9562, version 4).

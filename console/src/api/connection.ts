@@ -1,7 +1,7 @@
 import { createStore, type Store } from '../store.ts'
 
 /*
- * Watches whether the server answers, and retries after a failure. Several modules use it. Requests report their result here;
+ * Watches whether the server answers, and retries after a failure. Used by several modules. Requests report their result here;
  * pages only read the state.
  */
 

@@ -4,8 +4,8 @@ import { fetchOk, requestJson } from './client.ts'
 import { readEvents } from './live.ts'
 
 /*
- * The newest check of the journal, and the request that runs one. `app/page-command.tsx` and `places/settings/journal.tsx`
- * use it. A check ends when its signal aborts.
+ * The newest check of the journal, and the request that runs one. Used by `app/page-command.tsx` and `places/settings/journal.tsx`.
+ * A check ends when its signal aborts.
  */
 
 export type { JournalCheck } from '../../../src/admin-api/server.ts'

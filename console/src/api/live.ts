@@ -4,7 +4,7 @@ import { ApiError, fetchOk } from './client.ts'
 import { useSession } from './session.ts'
 
 /*
- * Follows a stream of the server and resumes it after a break. Several pages use it. A reader continues at its last event id.
+ * Follows a stream of the server and resumes it after a break. Used by several pages. A reader continues at its last event id.
  */
 
 export interface LiveEvent {

@@ -3,8 +3,8 @@ import { ApiError } from './client.ts'
 import { connection } from './connection.ts'
 
 /*
- * The cache of the server's answers and the rules for fetching again. Several pages use it. A refused request is not repeated
- * on a timer.
+ * The cache of the server's answers and the rules for fetching again. Used by several pages. A refused request is not repeated on a
+ * timer.
  */
 
 const MAX_RETRIES = 2

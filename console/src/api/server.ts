@@ -3,8 +3,7 @@ import type { Onboarding, ServerAbout } from '../../../src/admin-api/server.ts'
 import { requestJson } from './client.ts'
 
 /*
- * The queries for facts about the server and its onboarding. Several pages use it. Types come from the server's own admin
- * API.
+ * The queries for facts about the server and its onboarding. Used by several pages. Types come from the server's own admin API.
  */
 
 export type { ClientConfig, Onboarding, ServerAbout } from '../../../src/admin-api/server.ts'

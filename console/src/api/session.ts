@@ -6,7 +6,7 @@ import { sessionToken } from './session-token.ts'
 import { removeAllStored } from './user-storage.ts'
 
 /*
- * The signed-in person, sign-in and sign-out. Several pages use it. Data of one person is never shown to another: the page is
+ * The signed-in person, sign-in and sign-out. Used by several pages. Data of one person is never shown to another: the page is
  * reloaded instead.
  */
 

@@ -6,8 +6,8 @@ import { SearchableTools, type ToolListing } from '../../../src/kernel/tool/list
 import { fetchOk, requestJson } from './client.ts'
 
 /*
- * The queries for the list of tools and their numbers of calls. Several pages use it. The search index is built again only if
- * the list has changed.
+ * The queries for the list of tools and their numbers of calls. Used by several pages. The search index is built again only if the
+ * list has changed.
  */
 
 export type { ToolListCost, ToolSearchAnswer } from '../../../src/admin-api/tools.ts'

@@ -6,13 +6,11 @@ import { openDialog } from './pages.ts'
 import { toggleTheme } from './theme.ts'
 
 /*
- * The menu of the signed-in person: jump, theme, shortcuts, sign in or out. `page.tsx` and `rail.tsx` use it.
+ * The name and role of the signed-in person, if any, with a menu: jump, theme, shortcuts, sign in or out. Used by `page.tsx` and
+ * `rail.tsx`.
  */
 
-/**
- * The name and role of the signed-in person, if any, with a menu: jump, theme, shortcuts, sign in or out. `isSmall` shows an icon
- * instead of the name.
- */
+/** `isSmall` shows an icon instead of the name. */
 export function AccountMenu({ isSmall = false }: { readonly isSmall?: boolean }): ReactNode {
   const session = useSession()
   const { signOut } = useSignIn()

@@ -2,10 +2,10 @@ import type { ReactNode } from 'react'
 import { createStore, useStore } from '../store.ts'
 
 /*
- * Announces texts to screen readers. Several pages use it. Changes are announced as counts, not row by row.
+ * Announces texts to screen readers. Used by several pages. Changes are announced as counts, not row by row.
  */
 
-/** Announces a text to screen readers: "12 new calls", "5 minutes left". Changes are announced as counts, not row by row. */
+/** Announces a text: "12 new calls", "5 minutes left". */
 export function announce(text: string): void {
   spoken.set(text)
 }

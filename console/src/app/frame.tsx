@@ -15,11 +15,10 @@ import { Rail } from './rail.tsx'
 import { SignInDialog, SignInNeeded } from './sign-in.tsx'
 
 /*
- * The rail, the open page and the dialogs over it, and the pages for errors. The router loads it. A page is shown only once
- * the session is known.
+ * The rail, the open page and the dialogs over it, and the pages for errors. Loaded by the router. A page is shown only once the
+ * session is known.
  */
 
-/** The rail, the page, and the dialogs over them. A page is shown once the session is known. */
 export function Frame(): ReactNode {
   return (
     <>

@@ -8,11 +8,10 @@ import { openDialog, PAGES } from './pages.ts'
 import { toggleTheme } from './theme.ts'
 
 /*
- * The shortcuts that work on all pages, and their list. `frame.tsx` uses it. No shortcut approves, rejects, settles or
+ * The shortcuts that work on all pages, and the list that `?` opens. Used by `frame.tsx`. No shortcut approves, rejects, settles or
  * revokes.
  */
 
-/** Shortcuts that work on all pages, and the list that `?` opens. No shortcut approves, rejects, settles or revokes. */
 export function KeyMap(): ReactNode {
   const isOpen = useStore(openDialog) === 'keys'
   const isOn = useStore(singleKeys)

@@ -3,8 +3,7 @@ import type { Virtualizer } from '@tanstack/react-virtual'
 import { useCallback, useEffect, useRef } from 'react'
 
 /*
- * Saves the position in a long list, and returns to it after Back and Forward. Several pages use it. A link starts at the
- * top.
+ * Saves the position in a long list, and returns to it after Back and Forward. Used by several pages. A link starts at the top.
  */
 
 /** The position in a long list at which a person followed a link. */
@@ -18,7 +17,7 @@ interface ListPosition {
   readonly length: number
 }
 
-/** Positions by history entry: Back and Forward return to a position, a link starts at the top. */
+/** Positions by history entry. */
 const positions = new Map<string, ListPosition>()
 const MAX_POSITIONS = 100
 

@@ -3,8 +3,8 @@ import { holdsScope, useSession } from '../api/session.ts'
 import { Empty } from '../parts/states.tsx'
 
 /*
- * Takes the place of content that the credential may not see. Several pages use it. It names the missing scope and who can
- * grant it.
+ * Takes the place of content that the credential may not see. Names the missing scope and who can grant it. A credential that has
+ * the scope and is still refused belongs to one of several tenants. Used by several pages.
  */
 
 interface NeedsScopeProps {
@@ -13,10 +13,6 @@ interface NeedsScopeProps {
   readonly or?: string
 }
 
-/**
- * Replaces content that the credential may not see: names the missing scope and who can grant it. If the credential has the scope
- * and is still refused, it belongs to one of several tenants.
- */
 export function NeedsScope({ scope, or }: NeedsScopeProps): ReactNode {
   const principal = useSession()?.principal
   if (holdsScope(principal, scope))

@@ -13,8 +13,8 @@ import { visibleText } from '../parts/visible-text.ts'
 import { createStore, useStore } from '../store.ts'
 
 /*
- * The line below each page: its terminal command, the journal check and the connection. Several pages use it. The page sets
- * its command here. The line itself sends no request.
+ * The line below each page: its terminal command, the last journal check and the connection. Each page sets its command here. The
+ * line itself sends no request.
  */
 
 /** Sets the terminal command that does the same as the page with its current filters and form. */
@@ -41,7 +41,6 @@ export function CommandLine({ text }: { readonly text: string }): ReactNode {
   return <CodeLine text={useLocalCommand(text)} label="command" />
 }
 
-/** The line below each page: its terminal command, the last journal check and the connection. */
 export function PageFooter(): ReactNode {
   const command = useLocalCommand(useStore(pageCommand))
   useKey('y', () => void copyText(command), command !== '')
@@ -87,7 +86,7 @@ function WholeCommand({ command }: { readonly command: string }): ReactNode {
   )
 }
 
-/** The last journal check, if Settings has loaded it. This component sends no request itself. */
+/** The last journal check, if Settings has loaded it. */
 function JournalStatus(): ReactNode {
   const { data } = useQuery({ ...journalQuery, enabled: false })
   const last = data?.last

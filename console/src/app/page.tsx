@@ -9,11 +9,10 @@ import { AccountMenu } from './account-menu.tsx'
 import { PageFooter } from './page-command.tsx'
 
 /*
- * The layout of every page: title, content and terminal command. Several pages use it. After navigation the title gets the
- * focus.
+ * The layout of every page: a bar with the title, the content, and the terminal command. Used by every page. After navigation
+ * the title gets the focus.
  */
 
-/** The layout of every page: a bar with the title, the content, and the terminal command. */
 export function Page({ title, before, heading, sub, actions, children }: PageProps): ReactNode {
   return (
     <div className="page">

@@ -2,8 +2,7 @@ import type { IconName } from '../parts/icon.tsx'
 import { createStore } from '../store.ts'
 
 /*
- * The list of pages and the dialog that is open over them. Several modules use it. Only one of these dialogs is open at a
- * time.
+ * The list of pages and the dialog that is open over them. Used by several modules. Only one of these dialogs is open at a time.
  */
 
 /** The pages in the order of the rail and of the bar on phones. Typing `g` and then `key` opens a page. */

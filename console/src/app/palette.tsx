@@ -19,12 +19,12 @@ import { openDialog, PAGES } from './pages.ts'
 import { recentTools } from './recent-tools.ts'
 
 /*
- * Finds pages, tools and calls by a few letters. `frame.tsx` uses it. Without a query, it lists pages and recent tools.
+ * Finds pages, tools and the calls to a tool by a few letters. Used by `frame.tsx`. Without a query, it lists pages and recent
+ * tools.
  */
 
 const MAX_TOOLS = 8
 
-/** Finds pages, tools and the calls to a tool by a few letters. Without a query, it lists pages and recent tools. */
 export function Palette(): ReactNode {
   const isOpen = useStore(openDialog) === 'palette'
   const close = (): void => openDialog.set('nothing')

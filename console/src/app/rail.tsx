@@ -14,11 +14,10 @@ import { openDialog, PAGES } from './pages.ts'
 import { toggleTheme } from './theme.ts'
 
 /*
- * The navigation and its counts of waiting items. `frame.tsx` uses it. Lists that the person may not see are not requested,
- * because each refusal is recorded.
+ * The navigation, with counts of items that wait for a person. Used by `frame.tsx`. Lists that the person may not see are not
+ * requested, because each refusal is recorded.
  */
 
-/** The navigation, with counts of items that wait for a person. */
 export function Rail(): ReactNode {
   const session = useSession()
   const counts = useWaitingCounts(session)
@@ -87,7 +86,6 @@ const REFETCH_MS = 15_000
 
 type WaitingCounts = Readonly<Partial<Record<string, { readonly count?: number; readonly what?: string }>>>
 
-/** Counts of waiting items. Lists that the person may not see are not requested, because each refusal is recorded. */
 function useWaitingCounts(session: Session | undefined): WaitingCounts {
   const principal = session?.principal
   const approvals = useCount({

@@ -2,8 +2,8 @@ import { nameOf, type Principal } from '../api/session.ts'
 import { readStored, store } from '../api/user-storage.ts'
 
 /*
- * Remembers the tools that a person opened last in this browser. `palette.tsx` and `places/tool/page.tsx` use it. Another
- * person does not see them.
+ * Remembers the tools that a person opened last in this browser. Used by `palette.tsx` and `places/tool/page.tsx`. Another person
+ * does not see them.
  */
 
 const MAX = 6

@@ -4,10 +4,9 @@ import { Frame, NoSuchPage, PageFailed } from './frame.tsx'
 import { readSearch, writeSearch } from './search-state.ts'
 
 /*
- * The addresses of the console and their pages. `main.tsx` uses it. A page is loaded when it is opened.
+ * The addresses of the console and their pages. Used by `main.tsx`. A page is loaded when it is opened.
  */
 
-/** All addresses of the console. Pages are loaded when they are opened. */
 const root = createRootRoute({
   component: Frame,
   notFoundComponent: NoSuchPage,

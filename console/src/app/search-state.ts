@@ -2,15 +2,15 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useCallback } from 'react'
 
 /*
- * Keeps the state of a page in its URL, so that it can be shared. Several pages use it. Empty values are left out.
+ * Keeps the state of a page in its URL, so that it can be shared. Used by several pages. Empty values are left out.
  */
 
 /** The page state kept in the URL: query parameters by name. */
 export type SearchState = Readonly<Record<string, string>>
 
 /**
- * Reads and changes the page's state in the address, so that it can be shared. Empty values are left out. A change replaces the
- * history entry; with `isStep` it adds an entry, so that Back undoes it.
+ * Reads and changes the page's state in the address. A change replaces the history entry; with `isStep` it adds an entry, so that
+ * Back undoes it.
  */
 export function useSearchState(): [
   SearchState,

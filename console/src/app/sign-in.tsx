@@ -12,8 +12,8 @@ import { useStore } from '../store.ts'
 import { openDialog } from './pages.ts'
 
 /*
- * The sign-in dialog, and the text in place of a page that requires a sign-in. `frame.tsx` uses it. A page behind the dialog
- * keeps its state.
+ * The sign-in dialog, and the text in place of a page that requires a sign-in. Used by `frame.tsx`. A page behind the dialog keeps
+ * its state.
  */
 
 /** Replaces a page that requires a sign-in. */

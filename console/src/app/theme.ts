@@ -1,7 +1,7 @@
 import { createStore } from '../store.ts'
 
 /*
- * The light or dark theme. Several modules use it. A theme that equals the computer's setting is stored as `system`.
+ * The light or dark theme. Used by several modules. A theme that equals the computer's setting is stored as `system`.
  */
 
 /** `system` follows the computer's setting. */
@@ -25,7 +25,7 @@ function setTheme(next: Theme): void {
   theme.set(next)
 }
 
-/** Switches between light and dark. A theme that equals the computer's setting is stored as `system`. */
+/** Switches between light and dark. */
 export function toggleTheme(): void {
   const system = matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'
   const shown = theme.get() === 'system' ? system : theme.get()

@@ -2,7 +2,7 @@ import { useRef, useState } from 'react'
 import { messageOf } from './states.tsx'
 
 /*
- * Runs a request that a person starts, and keeps its state and failure. Several pages use it. Only one runs at a time.
+ * Runs a request that a person starts, and keeps its state and failure. Used by several pages. Only one runs at a time.
  */
 
 /** A request that a person starts, and its state. */

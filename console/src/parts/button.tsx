@@ -5,7 +5,7 @@ import { copyText } from './copy-text.ts'
 import { Icon, type IconName } from './icon.tsx'
 
 /*
- * Buttons: with text, with only an icon, and for copying. Several pages use it. Each has a name for screen readers.
+ * Buttons: with text, with only an icon, and for copying. Used by several pages. Each has a name for screen readers.
  */
 
 export interface ButtonProps

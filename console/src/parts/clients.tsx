@@ -5,10 +5,10 @@ import { Code } from './code.tsx'
 import { Segment } from './tabs.tsx'
 
 /*
- * Addresses of the server and the text to paste into a client. Several pages use it. The server supplies the texts.
+ * Shows the addresses of the server and the text to paste into a client. Used by several pages. The server supplies the texts.
  */
 
-/** Addresses of the server, each with a copy button. `isShort` shows only their paths. */
+/** Each address has a copy button. `isShort` shows only their paths. */
 export function Endpoints({ endpoints, isShort = false }: EndpointsProps): ReactNode {
   return (
     <ul className="endpoints">

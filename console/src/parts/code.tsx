@@ -5,7 +5,7 @@ import { Json, LongCode } from './long-code.tsx'
 import { visibleText } from './visible-text.ts'
 
 /*
- * Shows code, data and differences between lines. Several pages use it. Only the beginning of a long text is shown at first.
+ * Shows code, data and differences between lines. Used by several pages. Only the beginning of a long text is shown at first.
  */
 
 const MAX_CHARACTERS = 20_000

@@ -6,8 +6,8 @@ import { TextField } from './field.tsx'
 import { Note } from './meaning.tsx'
 
 /*
- * Dialogs, their forms, and the confirmation of actions that cannot be undone. Several pages use it. A confirmation whose
- * action has failed stays open and shows the error.
+ * Dialogs, their forms, and the confirmation of actions that cannot be undone. Used by several pages. A confirmation whose action
+ * has failed stays open and shows the error.
  */
 
 /** A dialog over the page. Without `onClose` it cannot be closed. */

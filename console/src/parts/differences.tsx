@@ -4,7 +4,7 @@ import { Tag, type Tone } from './meaning.tsx'
 import { visibleJson, visibleText } from './visible-text.ts'
 
 /*
- * The differences between two definitions of a tool. Several pages use it. Untrusted texts are shown with their invisible
+ * The differences between two definitions of a tool. Used by several pages. Untrusted texts are shown with their invisible
  * characters.
  */
 

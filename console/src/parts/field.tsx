@@ -9,7 +9,7 @@ import {
 import { Icon } from './icon.tsx'
 
 /*
- * Form fields: label, control, hint and error, and the search field of a page. Several pages use it.
+ * Form fields: label, control, hint and error, and the search field of a page. Used by several pages.
  */
 
 export interface FieldProps {

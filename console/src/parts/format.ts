@@ -1,8 +1,6 @@
 /*
- * Formats counts, times, durations, hashes and sizes for people. Several pages use it. Times are in the reader's time zone.
+ * Formats counts, times, durations, hashes and sizes for people. Used by several pages. Times are in the reader's time zone.
  */
-
-// How the console formats numbers, times and hashes.
 
 const COUNT = new Intl.NumberFormat('en-US')
 const DATE = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })

@@ -1,10 +1,10 @@
 import type { ReactNode } from 'react'
 
 /*
- * The icons and the logo. Several pages use it. Icons are decorative: each has a word or a label beside it.
+ * The icons and the logo. Used by several pages. Icons are decorative: each has a word or a label beside it.
  */
 
-/** Icons of 16 by 16 pixels. They are decorative: each has a word or a label beside it. */
+/** Icons of 16 by 16 pixels. */
 export function Icon({ name, size = 16, className }: IconProps): ReactNode {
   const classes = ['i', size === 16 ? '' : `i-${size}`, className ?? ''].filter((part) => part !== '')
   return (

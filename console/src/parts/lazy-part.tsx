@@ -1,7 +1,7 @@
 import { type ComponentType, type ReactNode, use } from 'react'
 
 /*
- * Loads a component from a separate file when it is first shown. Several modules use it. A failed load can be repeated.
+ * Loads a component from a separate file when it is first shown. Used by several modules. A failed load can be repeated.
  */
 
 /** A part of the console could not be loaded: the server is unreachable, or was upgraded after the page was loaded. */

@@ -2,8 +2,7 @@ import { useVirtualizer } from '@tanstack/react-virtual'
 import { type ReactNode, useMemo, useRef } from 'react'
 
 /*
- * Shows a text of any size. `code.tsx` and `places/approvals/arguments.tsx` use it. Only the rows in view are in the
- * document.
+ * Shows a text of any size. Used by `code.tsx` and `places/approvals/arguments.tsx`. Only the rows in view are in the document.
  */
 
 const ROW_PX = 20
@@ -11,7 +10,6 @@ const OVERSCAN = 10
 /** A longer line continues on the next row, because browsers need seconds to lay out a row of a megabyte. */
 export const MAX_ROW_CHARACTERS = 200
 
-/** Text of any size: only the rows in view are in the document. */
 export function LongCode({ text, label, isJson }: LongCodeProps): ReactNode {
   const box = useRef<HTMLPreElement>(null)
   const starts = useMemo(() => rowStarts(text), [text])

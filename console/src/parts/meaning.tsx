@@ -3,7 +3,7 @@ import { Icon, type IconName } from './icon.tsx'
 import { visibleText } from './visible-text.ts'
 
 /*
- * Marks with a fixed meaning: safety tier, state, tag, note and banner. Several pages use it. None depends on colour alone.
+ * Marks with a fixed meaning: safety tier, state, tag, note and banner. Used by several pages. None depends on colour alone.
  */
 
 /** The safety tier of a tool, as bars and a word. */

@@ -10,8 +10,7 @@ import { type KeyboardEvent, memo, type ReactNode } from 'react'
 import { Icon, type IconName } from './icon.tsx'
 
 /*
- * A menu of actions, and a filter that is a menu of checkboxes. Several pages use it. Options are counted only while the menu
- * is open.
+ * A menu of actions, and a filter that is a menu of checkboxes. Used by several pages.
  */
 
 /** Actions behind one button. */

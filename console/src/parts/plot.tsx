@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react'
 
 /*
- * Small bars without axes. `places/calls/tally.tsx` uses it. Screen readers get a summary.
+ * Small bars without axes. Used by `places/calls/tally.tsx`. Screen readers get a summary.
  */
 
 /** Small stacked bars without axes: grey for normal values, colours for failures. Screen readers get `summary`. */

@@ -4,8 +4,8 @@ import { Icon } from './icon.tsx'
 import { visibleText } from './visible-text.ts'
 
 /*
- * The states of a list or request: empty, loading, failed, in progress. Several pages use it. Invisible characters in the
- * message of an error are escaped.
+ * The states of a list or request: empty, loading, failed, in progress. Used by several pages. Invisible characters in the message
+ * of an error are escaped.
  */
 
 /** An empty list. If a filter is set, callers name it and offer to clear it; otherwise they describe what will appear and when. */

@@ -2,7 +2,7 @@ import { type FocusEvent, type KeyboardEvent, type ReactNode, useCallback, useRe
 import { useKey } from '../keyboard.ts'
 
 /*
- * A table, and keyboard navigation in a list. Several pages use it. A list is one tab stop.
+ * A table, and keyboard navigation in a list. Used by several pages. A list is one tab stop.
  */
 
 /** A table with a caption and a head. Callers write the rows: `<tr>` with a `<th scope="row">` first. */
@@ -50,9 +50,9 @@ export interface Column {
 }
 
 /**
- * Keyboard navigation in a list. The list is one tab stop, and arrows move inside it; `j` and `k` work from anywhere outside of
- * fields. `reveal` scrolls to a row that a virtual list has not drawn yet; the row then takes the focus. Only the tab index of a
- * row's props changes, so that a list that grows at the top does not redraw all rows.
+ * Keyboard navigation in a list: arrows move inside it; `j` and `k` work from anywhere outside of fields. `reveal` scrolls to a row
+ * that a virtual list has not drawn yet; the row then takes the focus. Only the tab index of a row's props changes, so that a list
+ * that grows at the top does not redraw all rows.
  */
 export function useListKeys({ length, keyOf = String, reveal }: ListKeysOptions): ListKeys {
   const [current, setCurrent] = useState(0)

@@ -2,7 +2,7 @@ import { Tab, TabList, TabPanel, TabProvider } from '@ariakit/react'
 import type { ReactNode } from 'react'
 
 /*
- * Switches between views of the same data: a row of buttons, or tabs with panels. Several pages use it.
+ * Switches between views of the same data: a row of buttons, or tabs with panels. Used by several pages.
  */
 
 /** A row of buttons that switch between views of the same data. */

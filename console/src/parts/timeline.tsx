@@ -3,10 +3,9 @@ import { formatClock } from './format.ts'
 import { Icon, type IconName } from './icon.tsx'
 
 /*
- * A list of events in order, each with time, icon and text. Several pages use it.
+ * A list of events in order, each with time, icon and text. Used by several pages.
  */
 
-/** A list of events in order, each with time, icon and text. */
 export function Timeline({ label, events, isFlush = false }: TimelineProps): ReactNode {
   return (
     <ol className={isFlush ? 'timeline flush' : 'timeline'} aria-label={label}>

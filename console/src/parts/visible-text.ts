@@ -1,14 +1,11 @@
 /*
- * Makes untrusted text safe to read: characters that hide or reorder text are shown as escapes. Several pages use it.
+ * Makes untrusted text safe to read: characters that hide or reorder text are shown as escapes. Used by several pages.
  */
 
 /** Control characters, characters that reorder or hide text (tags, fillers, selectors), and line separators. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu
 
-/**
- * Makes untrusted text safe to read: a character that hides or reorders text is shown as its escape (`\u202e`). Line breaks are
- * kept.
- */
+/** Shows a character that hides or reorders text as its escape (`\u202e`). Line breaks are kept. */
 export function visibleText(text: string): string {
   return text.replace(INVISIBLE, (character) => (character === '\n' ? character : escaped(character)))
 }

@@ -24,7 +24,7 @@ type DevOption = 'config' | 'port' | 'store' | 'open' | 'once' | 'check' | 'agai
 
 const dev = defineCommand<DevOption>({
   name: 'dev',
-  summary: 'Serves your tools while you write them: a line for each call, a restart at each save.',
+  summary: 'Serves your tools while you write them: a line for each call, and a restart after each save.',
   details: [
     'Listens on 127.0.0.1 only. Callers get the error that a tool threw, with its location.',
     'Secrets that tools declare are taken from .env beside the config, for your own calls; they are not stored.',

@@ -48,7 +48,7 @@ const IMPORT_OPTIONS = {
     help: 'With --from: only the server with this name. May be repeated. Default: asked on a terminal, else all.',
   },
   project: {
-    help: 'With --from: also the servers in files of this project, which a repository may have brought along.',
+    help: 'With --from: also the servers in files of this project, which may come from its repository.',
   },
   key: {
     value: 'NAME',
@@ -84,8 +84,8 @@ const importSource = defineCommand<ImportOption>({
   summary: 'Imports tools: all MCP servers of a client (--from), or one server, description or program.',
   details: [
     'With --from, the MCP servers that a client lists become sources. The command first shows each program that it would',
-    'start and each address that it would ask, and starts only what you choose. Without a terminal it starts nothing unless',
-    'you add --yes. Files of the project count only with --project; servers that you rejected in the client are left out.',
+    'start and each address that it would contact, and starts only what you choose. Without a terminal it starts nothing unless',
+    'you add --yes. Files of the project are read only with --project; servers that you rejected in the client are left out.',
     'A server that is imported already is not changed, except for new values of its credentials.',
     'To import the same server for another account, choose another --key.',
     'An address is probed for MCP, OpenAPI, OTC, OpenTool and openwop. The address of an AI catalog or of a server card',
@@ -209,7 +209,7 @@ async function serversOfCatalog(
   return servers.map(({ url }) => url)
 }
 
-/** A server that cannot be imported does not keep the others out. */
+/** A server that cannot be imported does not stop the others. */
 async function importAll(urls: readonly string[], work: TargetWork, context: CommandContext): Promise<void> {
   const failures: CommandFailure[] = []
   for (const url of urls)

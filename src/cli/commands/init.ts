@@ -107,7 +107,7 @@ function nextCommands(
     { command: hasManifest ? 'node --test' : 'npm test', why: 'runs the test of the tool' },
     {
       command: hasManifest ? 'npx collet dev' : 'npm run dev',
-      why: 'serves the tool, and restarts at each save',
+      why: 'serves the tool, and restarts after each save',
     },
   ]
 }

@@ -172,7 +172,7 @@ function candidateBy(word: string, candidates: readonly Candidate[]): Candidate 
 }
 
 function showCandidates(candidates: readonly Candidate[], { output }: CommandContext): void {
-  output.note('Importing starts these programs and asks these addresses for their tools:')
+  output.note('Importing starts these programs and reads the tools at these addresses:')
   for (const [index, { server, plan }] of candidates.entries()) {
     output.note(`  ${index + 1}. ${cleanText(server.name)}: ${cleanText(plan.target)}`)
     for (const line of detailsOf(server, plan)) output.note(`       ${cleanText(line)}`)

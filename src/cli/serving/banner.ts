@@ -142,5 +142,5 @@ function publicUrl({ url }: Pick<WorkerReady, 'url'>, { server }: Settings): str
 
 /** What a long list costs a model, and how to switch to a search. */
 export function listCostText({ list, search }: NonNullable<WorkerReady['listTokens']>): string {
-  return `a model that gets the whole list reads ${tokensText(list)} with it; "mcp": { "discovery": "search" } makes that ${tokensText(search)} (docs/search.md)`
+  return `the whole list costs a model ${tokensText(list)}; with "mcp": { "discovery": "search" } it costs ${tokensText(search)} (docs/search.md)`
 }

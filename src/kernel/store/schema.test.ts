@@ -26,7 +26,7 @@ const SCANS: Readonly<Record<string, string>> = {
   keyGenerations: 'one row per change of the key',
   newestGeneration: 'one row per change of the key, the newest first',
   unendedWriters: 'one row per process that has written',
-  triggers: 'some ten rows that describe the tables',
+  triggers: 'about ten rows that describe the tables',
   listenersOfNotices: 'for operators, over the notices of a week',
   listSources: 'one row per source, and all are needed',
 }

@@ -17,7 +17,8 @@ export function findFormProblem(message: string, schema: JsonObject): string | u
   if (LINK.test(message)) return 'its text has a link; ask with a page instead'
   if (schema.type !== 'object' || !isJsonObject(schema.properties)) return 'its schema is not a flat object'
   for (const [name, field] of Object.entries(schema.properties)) {
-    if (!isJsonObject(field) || !isFlat(field)) return `'${name}' is not a text, number, yes or no, or choice`
+    if (!isJsonObject(field) || !isFlat(field))
+      return `'${name}' is not a string, a number, a boolean or a choice`
     if (SECRET.test(name)) return `'${name}' asks for a secret; ask with a page instead`
   }
   return undefined

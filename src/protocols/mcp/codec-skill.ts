@@ -38,10 +38,11 @@ export function skillProblem({ uri, frontmatter, resources }: JsonObject): strin
   if (typeof name !== 'string' || name.length > MAX_NAME || !NAME.test(name))
     return 'its name is not made of at most 64 lower-case letters, digits and single hyphens'
   if (folderName(root) !== name) return `its folder is not called "${name}"`
-  if (!isText(description, MAX_DESCRIPTION)) return 'its description is not a text of at most 1024 characters'
+  if (!isText(description, MAX_DESCRIPTION))
+    return 'its description is not a string of at most 1024 characters'
   if (compatibility !== undefined && !isText(compatibility, MAX_COMPATIBILITY))
-    return 'its compatibility is not a text of at most 500 characters'
-  if (metadata !== undefined && !isTexts(metadata)) return 'its metadata is not an object of texts'
+    return 'its compatibility is not a string of at most 500 characters'
+  if (metadata !== undefined && !isTexts(metadata)) return 'its metadata is not an object of strings'
   return resources === 'dynamic' ? undefined : filesProblem(resources, root)
 }
 

@@ -33,7 +33,7 @@ describe('schemas per revision', () => {
     expect(toInputSchema(schema, NEW_REVISION)).toBe(schema)
   })
 
-  it('MCP-53, MCP-54: a schema of another type than object is wrapped with its references, and its dialect stays at the root', () => {
+  it('MCP-53, MCP-54: a schema of a type other than object is wrapped with its references, and its dialect stays at the root', () => {
     const tree: JsonObject = {
       $schema: 'https://json-schema.org/draft/2020-12/schema',
       type: 'array',

@@ -140,7 +140,7 @@ describe('dereference', () => {
     expect(Object.hasOwn(Object.prototype, 'polluted')).toBe(false)
   })
 
-  it('OTS-26: reads 100 000 functions in seconds, and limits the list of 300 000 mistakes', () => {
+  it('OTS-26: reads 100 000 functions in seconds, and limits the list of 300 000 findings', () => {
     const schemas = { A: { type: 'object', properties: { a: { type: 'string' } } } }
     const parameters = [{ name: 'p', description: 'd', schema: { $ref: '#/schemas/A' }, required: true }]
     const functions = Array.from({ length: 100_000 }, (_, index) => ({

@@ -152,7 +152,7 @@ export function importWarnings(
   const tokens = tools
     .filter(({ entry }) => entry === undefined)
     .reduce((sum, tool) => sum + tokensOfTool({ ...tool, name: tool.nativeName }), 0)
-  const many = `These are ${count} tools; a model that gets the list reads ${tokensText(tokens)} with it, and most models choose badly among more than about ${LONG_LIST}. Narrow them with ${narrower}, or let models search them: "mcp": { "discovery": "search" } in the config (docs/search.md).`
+  const many = `These are ${count} tools; the list costs a model ${tokensText(tokens)}, and most models choose badly among more than about ${LONG_LIST}. Narrow them with ${narrower}, or let models search them: "mcp": { "discovery": "search" } in the config (docs/search.md).`
   return [
     ...warnings,
     ...ineffective.map(({ text }) => text),

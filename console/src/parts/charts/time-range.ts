@@ -22,7 +22,7 @@ const RECENT = /^([1-9]\d{0,4})([mhd])$/
 /** Ranges that the picker offers. */
 export const PRESETS = ['1h', '24h', '7d', '30d'] as const
 
-/** Reads a range; `undefined` for a text that is not a range. */
+/** Reads a range; `undefined` if the text is not a range. */
 export function readRange(text: string): TimeRange | undefined {
   const [, amount, unit = ''] = RECENT.exec(text) ?? []
   if (amount !== undefined) return { last: text, lengthMs: Number(amount) * (UNIT_MS[unit] ?? 0) }

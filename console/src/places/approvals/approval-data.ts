@@ -11,8 +11,8 @@ import { requestJson } from '../../api/client.ts'
 import { untilRefused } from '../../api/queries.ts'
 
 /*
- * The queries for approvals, and the requests that decide them. Several pages use it. After a decision all approvals are
- * fetched again.
+ * The queries for approvals, and the requests that decide them. Used by several pages. After a decision all approvals are fetched
+ * again.
  */
 
 export type {

@@ -17,8 +17,7 @@ import {
 } from './argument-text.ts'
 
 /*
- * Shows the whole input of a call that waits for approval. `approval-screen.tsx` uses it. It reports when the end has been
- * seen.
+ * Shows the whole input of a call that waits for approval. Used by `approval-screen.tsx`. It reports when the end has been seen.
  */
 
 const VIEWS = [

@@ -8,7 +8,7 @@ import type { WholeApproval } from './approval-data.ts'
 import { leftOf, useNow } from './time-left.ts'
 
 /*
- * The buttons that approve or reject. `approval-link.tsx` and `decision.tsx` use it. Enter in the reason decides nothing.
+ * The buttons that approve or reject. Used by `approval-link.tsx` and `decision.tsx`.
  */
 
 const MAX_REASON_LENGTH = 1000

@@ -11,10 +11,9 @@ import { DecideBar, useClosedText } from './decide-bar.tsx'
 import { LinkButton } from './link-dialog.tsx'
 
 /*
- * The approval screen in the console: reads one approval and decides it as the signed-in person. `page.tsx` uses it.
+ * The approval screen in the console: reads one approval and decides it as the signed-in person. Used by `page.tsx`.
  */
 
-/** The approval screen in the console: reads one approval, and decides it as the signed-in person. */
 export function Decision({ id }: { readonly id: string }): ReactNode {
   const found = useQuery(approvalQuery(id))
   if (found.data !== undefined) return <Found approval={found.data} />

@@ -12,7 +12,7 @@ import { Outcome } from './approval-screen.tsx'
 import { leftOf, useNow } from './time-left.ts'
 
 /*
- * The list of waiting and decided approvals. `page.tsx` uses it. It is one tab stop with arrows inside.
+ * The list of waiting and decided approvals. Used by `page.tsx`. It is one tab stop with arrows inside.
  */
 
 interface InboxProps {
@@ -24,7 +24,7 @@ interface InboxProps {
   readonly elsewhere: number
 }
 
-/** Waiting approvals, newest first, and below them the decided ones. One tab stop with arrows inside. */
+/** Waiting approvals, newest first, and below them the decided ones. */
 export function Inbox({ current, waiting, decided, isDecidedOnly, elsewhere }: InboxProps): ReactNode {
   const keys = useListKeys({ length: waiting.length + decided.length })
   useArrivals(waiting)

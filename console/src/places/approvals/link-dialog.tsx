@@ -9,7 +9,7 @@ import { Note } from '../../parts/meaning.tsx'
 import { type MadeLink, makeLink, type WholeApproval } from './approval-data.ts'
 
 /*
- * Makes a link to an approval for a person without an account. `decision.tsx` uses it.
+ * Makes a link to an approval for a person without an account. Used by `decision.tsx`.
  */
 
 const POWERS = [
@@ -24,7 +24,6 @@ const POWERS = [
 const EXEC = 'Not available for tools that run commands: approvers must sign in.'
 const QUORUM = 'Not available if several people must approve: they must sign in.'
 
-/** Makes a link to this approval for a person without an account. */
 export function LinkButton({ approval }: { readonly approval: WholeApproval }): ReactNode {
   const [isOpen, setOpen] = useState(false)
   const off = approval.stale

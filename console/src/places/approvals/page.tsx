@@ -15,8 +15,7 @@ import { Inbox } from './inbox.tsx'
 import './approvals.css'
 
 /*
- * The page of approvals. The router loads it. People without a scope for it send no requests, because each refusal is
- * recorded.
+ * The page of approvals. Loaded by the router. People without a scope for it send no requests, because each refusal is recorded.
  */
 
 const VIEWS = [
@@ -27,7 +26,7 @@ const VIEWS = [
 
 type View = (typeof VIEWS)[number]['value']
 
-/** For people without either scope, the page names the scopes and sends no requests, because each refusal is recorded. */
+/** For people without either scope, the page names the scopes. */
 export function ApprovalsPage(): ReactNode {
   const principal = useSession()?.principal
   const mayDecide = holdsScope(principal, 'approvals:respond')

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'react'
 import { announce } from '../../app/announcer.tsx'
 
 /*
- * The time left until an approval expires, and its announcements. Several pages use it.
+ * The time left until an approval expires, and its announcements. Used by several pages.
  */
 
 const MINUTE_MS = 60_000

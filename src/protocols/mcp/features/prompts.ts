@@ -44,7 +44,7 @@ export function promptFeature(
 
 function resolvePrompt({ name, arguments: input = {} }: JsonObject, catalog: Catalog, tables: EntryTables) {
   if (typeof name !== 'string') return 'params.name must be the name of a prompt.'
-  if (!isJsonObject(input)) return 'params.arguments must be an object of texts.'
+  if (!isJsonObject(input)) return 'params.arguments must be an object of strings.'
   return { name, input, served: tables.of(catalog, 'prompt').get(name) }
 }
 

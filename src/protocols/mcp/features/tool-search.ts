@@ -67,7 +67,7 @@ export function openDiscovery(
   const findTools = async (input: JsonObject, exchange: McpExchange): Promise<TextResult> => {
     const { query, limit } = input
     if (typeof query !== 'string' || query.trim() === '')
-      return wrong('query must be a text that describes the task.')
+      return wrong('query must be a string that describes the task.')
     const isLimit = typeof limit === 'number' && Number.isInteger(limit) && limit >= 1 && limit <= MAX_FOUND
     if (limit !== undefined && !isLimit) return wrong(`limit must be a whole number from 1 to ${MAX_FOUND}.`)
     const catalog = gateway.catalogFor(exchange.principal)

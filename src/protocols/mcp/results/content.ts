@@ -118,7 +118,7 @@ function isPlainObject(json: string): boolean {
   return json.startsWith('{')
 }
 
-/** A value that consists of content blocks: texts, images, sounds, resources (MCP-64). */
+/** A value that consists of content blocks: text, images, audio, resources (MCP-64). */
 interface ContentValue {
   readonly content: readonly JsonObject[]
   readonly structuredContent?: JsonValue

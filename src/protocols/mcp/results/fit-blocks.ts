@@ -3,14 +3,14 @@ import { parseJsonText } from '#results/paths'
 import { byteLength, type LeftOut, shapeValue, shareOf } from '#results/shape'
 
 /*
- * Shortens content blocks for a model: long texts keep their beginning, sounds and files become links to the recorded result, and
- * pictures stay pictures while there is room. `fit.ts` uses it.
+ * Shortens content blocks for a model: long texts keep their beginning, audio and files become links to the recorded result, and
+ * images stay images while there is room. `fit.ts` uses it.
  * Invariant: a block within its share of the limit is not changed, and a link names the position of the block that it replaces.
  */
 
-/** The cost of a picture for a model, about 1 500 tokens, whatever the size of its file. */
+/** The cost of an image for a model, about 1 500 tokens, whatever the size of its file. */
 const PICTURE_BYTES = 6_000
-/** Providers refuse larger pictures. */
+/** Providers refuse larger images. */
 const MAX_PICTURE_CHARACTERS = 5_000_000
 const LINK_BYTES = 250
 /** A shorter block would not be useful. */

@@ -10,8 +10,8 @@ import { tokensOfTool } from '#search/token-count'
 import { listedTool } from './listed-tool.ts'
 
 /*
- * What `tools/list` of a catalog costs a model, as a list and in search mode. The start of a server, the admin API and the
- * console show it.
+ * What `tools/list` of a catalog costs a model, as a list and in search mode. The start-up output of a server, the admin API and
+ * the console show it.
  * Invariant: the tools are counted as they are listed, with the names, notes and shortened texts of this server.
  */
 
@@ -24,7 +24,7 @@ interface Cost {
 }
 
 export interface ListCost {
-  /** How this server lists them. */
+  /** How this server lists tools. */
   readonly discovery: 'list' | 'search'
   readonly list: Cost
   readonly search: Cost
@@ -45,7 +45,7 @@ type CostOptions = Pick<McpOptions, 'discovery' | 'favourites' | 'compact' | 'mo
 const TABLES = new ToolTables()
 const KNOWN = new WeakMap<Catalog, { readonly key: string; readonly cost: ListCost }>()
 
-/** Names of the tools of a catalog as models get them. */
+/** The names under which models get the tools of a catalog. */
 export function namesForModels(catalog: Catalog): ReadonlyMap<unknown, string> {
   return new Map([...TABLES.of(catalog)].map(([name, { tool }]) => [tool, name]))
 }
@@ -91,7 +91,7 @@ function sumOf(rows: readonly Omit<Cost, 'tools'>[]): Cost {
   }
 }
 
-/** One of the tools of the search mode as a list has it. */
+/** A tool of search mode, as `tools/list` shows it. */
 export function wireMeta(
   { isCall, ...tool }: ReturnType<typeof metaTools>[number],
   revision: Revision,

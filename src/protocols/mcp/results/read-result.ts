@@ -165,7 +165,7 @@ export class ReadResults {
     return { content, untrusted: part.untrusted || undefined }
   }
 
-  /** A picture that is requested as a whole, as a picture. */
+  /** An image that is requested as a whole, as an image. */
   async #picture(
     principal: Principal,
     { callId, root, request }: ResultAddress,
