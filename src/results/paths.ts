@@ -45,14 +45,30 @@ export interface Found {
   readonly name: string | undefined
 }
 
+/** The steps of a path; throws a `ToolError` if it cannot be read. */
+export function stepsOf(path: string): readonly string[] {
+  const steps = readPath(path)
+  if (steps !== undefined) return steps
+  throw fault(
+    'request_invalid',
+    `${quote(path)} is not a path. Write a JSON Pointer, for example /items/3/name, or items[3].name.`,
+  )
+}
+
+/** The value at these steps; `undefined` if there is none. Filters use it, because an error for each item would take long. */
+export function memberAt(root: JsonValue, steps: readonly string[]): JsonValue | undefined {
+  let value: JsonValue = root
+  for (const step of steps) {
+    const member = memberOf(parseJsonText(value), step)
+    if (member === undefined) return undefined
+    value = member
+  }
+  return value
+}
+
 /** The value at a path; throws a `ToolError` that lists the existing members if there is none. */
 export function valueAt(root: JsonValue, path: string): Found {
-  const steps = readPath(path)
-  if (steps === undefined)
-    throw fault(
-      'request_invalid',
-      `${quote(path)} is not a path. Write a JSON Pointer, for example /items/3/name, or items[3].name.`,
-    )
+  const steps = stepsOf(path)
   let found: Found = { pointer: '', value: root, parent: undefined, name: undefined }
   for (const step of steps) {
     const container = parseJsonText(found.value)

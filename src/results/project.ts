@@ -19,9 +19,16 @@ type Kept = Map<string, Kept | true>
 const MAX_LEFT_OUT = 100
 
 export function project(value: JsonValue, paths: readonly string[]): Projected {
-  const leftOut = new Set<string>()
+  return projector(paths)(value)
+}
+
+/** Reads the paths once, to project many values. */
+export function projector(paths: readonly string[]): (value: JsonValue) => Projected {
   const kept = keptOf(paths)
-  return { value: keep(value, kept, '', leftOut), leftOut: [...leftOut] }
+  return (value) => {
+    const leftOut = new Set<string>()
+    return { value: keep(value, kept, '', leftOut), leftOut: [...leftOut] }
+  }
 }
 
 function keptOf(paths: readonly string[]): Kept {

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#kernel/base/json'
 import { pointerSteps } from '#kernel/base/json'
+import { cpuMsSince } from '../../test/cpu-time.ts'
 import { readPath, valueAt } from './paths.ts'
 import { project } from './project.ts'
 import { type ReadRequest, type ResultPart, readPart } from './read.ts'
@@ -107,6 +108,23 @@ describe('readPart', () => {
       }),
       { numRuns: 60 },
     )
+  })
+
+  it('returns a deeply nested value whole if it fits', () => {
+    let deep: JsonValue = { end: 'here' }
+    for (let depth = 0; depth < 900; depth += 1) deep = { a: deep }
+    const part = readPart(deep, {}, 100_000)
+    expect(part.leftOut).toEqual([])
+    expect(JSON.stringify(part.value)).toBe(JSON.stringify(deep))
+  })
+
+  it('reads the path of a filter and the selection once, not for each item', () => {
+    const many = Array.from({ length: 200_000 }, (_, id) => ({ id }))
+    const start = process.cpuUsage()
+    readPart(many, { where: { member: `a.${'b.'.repeat(5_000)}c`, equals: 1 } }, MAX)
+    readPart(many, { select: Array.from({ length: 5_000 }, (_, at) => `m${at}`) }, 30_000)
+    expect(cpuMsSince(start)).toBeLessThan(1_500)
+    expect(() => readPart(many, { where: { member: 'a[', equals: 1 } }, MAX)).toThrow('is not a path')
   })
 
   it('describes a part in a short text, whatever its names', () => {

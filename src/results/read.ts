@@ -1,7 +1,7 @@
 import { fault } from '#kernel/base/errors'
 import { canonicalJson, childPointer, isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
-import { type Found, parseJsonText, valueAt } from './paths.ts'
-import { project } from './project.ts'
+import { type Found, memberAt, parseJsonText, stepsOf, valueAt } from './paths.ts'
+import { projector } from './project.ts'
 import { beginningOf, byteLength, type LeftOut, shapeValue, wholeEnd } from './shape.ts'
 
 /*
@@ -67,8 +67,10 @@ export function readPart(root: JsonValue, request: ReadRequest, maxBytes: number
       'request_invalid',
       `"where" filters the items of an array, but ${nameOf(found)} is not an array.`,
     )
-  if (Array.isArray(value)) return readItems(found, value, request, maxBytes)
-  if (isJsonObject(value)) return readMembers(found, selectIn(value, select), request, maxBytes)
+  const selected = selection(select)
+  if (Array.isArray(value)) return readItems(found, value, { ...request, selected }, maxBytes)
+  const shown = selected(value)
+  if (isJsonObject(shown)) return readMembers(found, shown, request, maxBytes)
   if (typeof value !== 'string') return { path: found.pointer, type: typeOf(value), value, leftOut: [] }
   return isBytes(found)
     ? readBytes(found, value, request, maxBytes)
@@ -78,23 +80,22 @@ export function readPart(root: JsonValue, request: ReadRequest, maxBytes: number
 function readItems(
   { pointer }: Found,
   items: readonly JsonValue[],
-  { offset = 0, limit = items.length, where, select }: ReadRequest,
+  { offset = 0, limit = items.length, where, selected }: ReadRequest & { readonly selected: Selection },
   maxBytes: number,
 ): ResultPart {
-  const chosen = items.flatMap((item, index) =>
-    where === undefined || isMatch(item, where) ? [{ item, index }] : [],
-  )
+  const isChosen = where === undefined ? () => true : matcher(where)
+  const chosen = items.flatMap((item, index) => (isChosen(item) ? [{ item, index }] : []))
   const wanted = chosen.slice(offset, offset + limit)
   // A filter also returns the position of each item.
   const extra = where === undefined ? 1 : 10
-  const page = takeWhile(wanted, maxBytes, ({ item }) => jsonSize(selectIn(item, select)) + extra)
+  const page = takeWhile(wanted, maxBytes, ({ item }) => jsonSize(selected(item)) + extra)
   const kept = page.length === 0 ? wanted.slice(0, 1) : page
   const leftOut: LeftOut[] = []
   const value = kept.map(({ item, index }) => {
-    const selected = selectIn(item, select)
+    const part = selected(item)
     return page.length > 0
-      ? selected
-      : shapeAt(childPointer(pointer, index), selected, { maxBytes: maxBytes - extra, leftOut })
+      ? part
+      : shapeAt(childPointer(pointer, index), part, { maxBytes: maxBytes - extra, leftOut })
   })
   return {
     ...{ path: pointer, type: 'array', unit: 'items', value, leftOut },
@@ -168,18 +169,13 @@ function isBytes({ name, parent }: Found): boolean {
   return name === 'blob' && typeof parent.uri === 'string'
 }
 
-function isMatch(item: JsonValue, { member, equals, contains }: Where): boolean {
-  const value = memberOf(item, member)
-  if (value === undefined) return false
-  if (equals !== undefined && !isEqual(value, equals)) return false
-  return contains === undefined || holds(value, contains)
-}
-
-function memberOf(item: JsonValue, member: string): JsonValue | undefined {
-  try {
-    return valueAt(item, member).value
-  } catch {
-    return undefined
+function matcher({ member, equals, contains }: Where): (item: JsonValue) => boolean {
+  const steps = stepsOf(member)
+  return (item) => {
+    const value = memberAt(item, steps)
+    if (value === undefined) return false
+    if (equals !== undefined && !isEqual(value, equals)) return false
+    return contains === undefined || holds(value, contains)
   }
 }
 
@@ -196,13 +192,13 @@ function holds(value: JsonValue, wanted: string): boolean {
   return text.toLowerCase().includes(wanted.toLowerCase())
 }
 
-function selectIn<Value extends JsonValue>(
-  value: Value,
-  select: readonly string[] | undefined,
-): Value | JsonObject {
-  if (select === undefined || !isJsonObject(value)) return value
-  const selected = project(value, select).value
-  return isJsonObject(selected) ? selected : {}
+type Selection = (value: JsonValue) => JsonValue
+
+/** Keeps the selected members of an object; other values are unchanged. */
+function selection(select: readonly string[] | undefined): Selection {
+  if (select === undefined) return (value) => value
+  const kept = projector(select)
+  return (value) => (isJsonObject(value) ? kept(value).value : value)
 }
 
 function shapeAt(

@@ -31,6 +31,8 @@ const MAX_ROUNDS = 8
 const BUDGET_FACTOR = 0.75
 
 export function shapeValue(value: JsonValue, maxBytes: number): Shaped {
+  const whole = JSON.stringify(value)
+  if (byteLength(whole) <= maxBytes) return { value, json: whole, leftOut: [] }
   const sizes = new Sizes()
   let budget = maxBytes
   for (let round = 0; round < MAX_ROUNDS; round += 1) {

@@ -28,7 +28,12 @@ const MAX_PATH = 80
 export function placesText(leftOut: readonly LeftOut[], from = ''): string {
   const shown = leftOut.slice(0, MAX_PLACES).map((place) => `- ${placeText(place, from)}`)
   const more = leftOut.length - shown.length
-  return [...shown, ...(more > 0 ? [`- and ${more} more places`] : [])].join('\n')
+  const isCut = leftOut.slice(0, MAX_PLACES).some(({ path }) => isLong(from + path))
+  return [
+    ...shown,
+    ...(more > 0 ? [`- and ${more} more places`] : []),
+    ...(isCut ? ['A path that ends with … is not whole; such a part can be read with format "text".'] : []),
+  ].join('\n')
 }
 
 function placeText({ path, unit, kept, of, names = [] }: LeftOut, from: string): string {
@@ -48,7 +53,11 @@ export function shortList(names: readonly string[], total = names.length, max = 
 
 /** Cuts the end of a long pointer, because its beginning is needed to find the value. */
 function shortPath(path: string): string {
-  return path.length > MAX_PATH ? `${path.slice(0, MAX_PATH)}…` : path
+  return isLong(path) ? `${path.slice(0, MAX_PATH)}…` : path
+}
+
+function isLong(path: string): boolean {
+  return path.length > MAX_PATH
 }
 
 /** Describes the part that was read, and the offset of the next one. */

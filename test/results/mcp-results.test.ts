@@ -27,6 +27,11 @@ const define = (id: string, output: z.ZodType, run: () => unknown, policy: objec
     ...{ output, policy: { safetyTier: 'read', ...policy }, run },
   })
 
+const ODD_NAMES = {
+  ['k'.repeat(100_000)]: 'v'.repeat(100_000),
+  'a\u0000b': '\u0000'.repeat(9),
+  lone: '\ud800',
+}
 const ISSUE = z.object({ id: z.number(), title: z.string(), state: z.string(), body: z.string() })
 const TOOLS = [
   define('Big.Declared', z.object({ total: z.number(), issues: z.array(ISSUE) }), () => BIG),
@@ -41,6 +46,7 @@ const TOOLS = [
     ],
   })),
   define('Big.Projected', z.any(), () => BIG, { project: ['total', 'issues.id', 'issues.title'] }),
+  define('Odd.Names', z.any(), () => ODD_NAMES),
   define(
     'Small.Table',
     z.any(),
@@ -125,6 +131,34 @@ describe('a result of 5 MB', () => {
     })
     const gone = await call('read_result', { uri: 'collet://calls/no-such-call' })
     expect(gone.isError).toBe(true)
+  })
+
+  it('MCP-182: refuses parameters of the wrong kind, so that no model reads the same part again and again', async () => {
+    const uri = handleIn(await call('Big_Any'))
+    for (const [wrong, said] of [
+      [{ uri, path: '/issues', offset: 'two' }, '"offset" must be'],
+      [{ uri, path: '/issues', limit: 1.5 }, '"limit" must be'],
+      [{ uri, path: 7 }, '"path" must be'],
+      [{ uri, path: '/issues', where: 'state=open' }, '"where" must be'],
+      [{ uri, path: '/issues', where: { member: 'state' } }, '"where" must be'],
+      [{ uri, select: 'id' }, '"select" must be'],
+      [{ uri, format: 3 }, '"format" must be'],
+      [{}, '"uri" must be'],
+      [{ uri: 7 }, '"uri" must be'],
+    ] as const) {
+      const { isError, content } = await call('read_result', wrong)
+      expect([isError, content[0].text]).toEqual([true, expect.stringContaining(said)])
+    }
+    const written = await call('read_result', { uri, path: '/issues', offset: '7', limit: '1', where: null })
+    expect(written.content[0].text).toContain('items 7 to 7 of 5000')
+  })
+
+  it('MCP-182: a value whose members have names that are too long to show can be read as text', async () => {
+    const shown = await call('Odd_Names')
+    expect(bytesFor(shown)).toBeLessThanOrEqual(MODEL_BYTES)
+    const example = JSON.parse(/for example with (\{.*\})\./.exec(textOf(shown))?.[1] ?? '')
+    const { text } = await readAll(example.uri, { format: example.format })
+    expect(JSON.parse(text)).toEqual(ODD_NAMES)
   })
 
   it('MCP-183: is a resource, whose template is listed', async () => {

@@ -225,10 +225,12 @@ class Fitting {
     ].join('\n')
   }
 
-  /** Example input that continues at the first omitted part. */
+  /** Example input that continues at the first omitted part; as text if no path can lead to it. */
   #nextRead(): JsonObject {
     const [first] = this.#leftOut
-    if (first === undefined || first.path.length > MAX_EXAMPLE) return { uri: this.#at }
+    if (first === undefined) return { uri: this.#at }
+    const isBeginning = first.path === '' && first.kept === 0
+    if (isBeginning || first.path.length > MAX_EXAMPLE) return { uri: this.#at, format: 'text', offset: 0 }
     return { uri: this.#at, ...(first.path === '' ? {} : { path: first.path }), offset: first.kept }
   }
 }

@@ -1,4 +1,4 @@
-import { isToolError } from '#kernel/base/errors'
+import { fault, isToolError } from '#kernel/base/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
 import type { Catalog } from '#kernel/tool/catalog'
@@ -253,18 +253,39 @@ function canBeShortened({ outputSchema, policy }: Tool, modelBytes: number): boo
 const SHORT_TYPES: ReadonlySet<string> = new Set(['number', 'integer', 'boolean', 'null'])
 
 /** Reads the input of the tool. Its other parameters override those in the address. */
-export function addressOf(input: JsonObject): ResultAddress {
-  const { callId, root, request } = readHandle(typeof input.uri === 'string' ? input.uri : '')
-  const { path, offset, limit, select, format } = input
+export function addressOf(given: JsonObject): ResultAddress {
+  // Some models write `null` for a parameter that they do not use.
+  const input: JsonObject = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null))
+  const { uri, path, select, where, format } = input
+  if (typeof uri !== 'string' || uri === '') throw wrong('uri', 'the address of a result: collet://calls/ID')
+  if (path !== undefined && typeof path !== 'string') throw wrong('path', 'a text, for example /items/3/name')
+  if (format !== undefined && typeof format !== 'string') throw wrong('format', 'json, toon or text')
+  if (select !== undefined && !isTexts(select)) throw wrong('select', 'a list of names of members')
+  const { callId, root, request } = readHandle(uri)
   const own: ReadRequest = checkedRequest({
-    offset: typeof offset === 'number' ? offset : request.offset,
-    limit: typeof limit === 'number' ? limit : request.limit,
-    where: whereIn(input.where) ?? request.where,
-    select: Array.isArray(select) ? select.map(String) : request.select,
-    format: typeof format === 'string' ? format : request.format,
-    path: typeof path === 'string' ? joinPaths(request.path ?? '', path) : request.path,
+    offset: numberIn(input, 'offset') ?? request.offset,
+    limit: numberIn(input, 'limit') ?? request.limit,
+    where: whereIn(where) ?? request.where,
+    select: select ?? request.select,
+    format: format ?? request.format,
+    path: path === undefined ? request.path : joinPaths(request.path ?? '', path),
   })
   return { callId, root, request: own }
+}
+
+function wrong(name: string, expected: string): Error {
+  return fault('request_invalid', `"${name}" must be ${expected}.`)
+}
+
+function isTexts(value: JsonValue): value is string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === 'string')
+}
+
+/** Some models write numbers as texts. Anything else becomes `NaN`, which `checkedRequest` refuses. */
+function numberIn(input: JsonObject, name: 'offset' | 'limit'): number | undefined {
+  const given = input[name]
+  if (given === undefined || typeof given === 'number') return given
+  return typeof given === 'string' && /^\d+$/.test(given) ? Number(given) : Number.NaN
 }
 
 /** A path parameter is relative to the path in the address. */
@@ -274,12 +295,15 @@ function joinPaths(base: string, path: string): string {
 }
 
 function whereIn(given: JsonValue | undefined): Where | undefined {
-  if (!isJsonObject(given)) return undefined
-  const { member, equals, contains } = given
+  if (given === undefined) return undefined
+  const { member, equals, contains } = isJsonObject(given) ? given : {}
+  const isKnown = typeof member === 'string' && (contains === undefined || typeof contains === 'string')
+  if (!isKnown || (equals === undefined && contains === undefined))
+    throw wrong('where', 'an object, for example { "member": "state", "equals": "open" }')
   return {
-    member: typeof member === 'string' ? member : '',
+    member,
     ...(equals === undefined ? {} : { equals }),
-    ...(typeof contains === 'string' ? { contains } : {}),
+    ...(contains === undefined ? {} : { contains }),
   }
 }
 
