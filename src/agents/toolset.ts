@@ -4,7 +4,7 @@ import { fitResult, MIN_MODEL_BYTES } from '#protocols/mcp/results/fit'
 import { addressOf, DEFAULT_MODEL_BYTES, READ_RESULT } from '#protocols/mcp/results/read-result'
 import { NEW_REVISION } from '#protocols/mcp/wire'
 import { MAX_WORDS_BYTES, partText, valueText } from '#results/words'
-import { CALL_TOOL, describeSearch, SEARCH_TOOLS } from '#search/for-models'
+import { CALL_TOOL, describeSearch, unknownToolText } from '#search/for-models'
 import {
   CallKeys,
   type CallPlace,
@@ -137,7 +137,7 @@ export class Toolset {
     if (listed?.target === 'describe') return this.#describe(input)
     if (listed?.target === 'read') return await this.#read(input)
     const prepared = this.#prepare(call.name, call.input)
-    if (prepared === undefined) return failure(`There is no tool ${JSON.stringify(calledName(call))}.`)
+    if (prepared === undefined) return await this.#unprepared(call)
     const { tool } = prepared
     // A call that only reads has no key, because it has to return the current state and not a result from an earlier turn.
     const isKeyed = tool.hasEffects || tool.mayAsk
@@ -146,6 +146,16 @@ export class Toolset {
     const reply = await send()
     const isDecided = call.isApproved === true && (await this.#approve(reply))
     return await this.#resultOf(isDecided ? await send() : reply, tool)
+  }
+
+  /** A name that is no tool of the source: through `call_tool` it may be the tool that reads results. */
+  async #unprepared({ name, input }: AgentCall): Promise<AgentResult> {
+    const named = isJsonObject(input) && name === CALL_TOOL ? input : {}
+    const called = typeof named.name === 'string' ? named.name : name
+    const isRead = this.#listed.get(called)?.target === 'read'
+    if (isRead) return await this.#read(isJsonObject(named.arguments) ? named.arguments : {})
+    const isSearched = this.#listed.get(CALL_TOOL)?.target === 'call'
+    return failure(isSearched ? unknownToolText(called) : `There is no tool ${JSON.stringify(called)}.`)
   }
 
   /** Makes the calls of one message, for loops that the application writes. `history` may include the message. */
@@ -258,8 +268,7 @@ export class Toolset {
     const wanted = (Array.isArray(names) ? names : []).filter((name) => typeof name === 'string')
     const lines = wanted.map((name) => {
       const tool = this.#all.get(name)
-      if (tool === undefined)
-        return JSON.stringify({ name, error: `There is no such tool. Find tools with ${SEARCH_TOOLS}.` })
+      if (tool === undefined) return JSON.stringify({ name, error: unknownToolText(name) })
       return JSON.stringify({ name, description: tool.description, inputSchema: tool.schema })
     })
     return lines.length === 0 ? failure('names must be a list of names of tools.') : success(lines.join('\n'))
@@ -295,10 +304,6 @@ function success(...texts: readonly string[]): AgentResult {
 
 function failure(text: string): AgentResult {
   return { blocks: [textBlock(text)], isError: true, asks: [] }
-}
-
-function calledName({ name, input }: AgentCall): JsonValue {
-  return isJsonObject(input) && name === CALL_TOOL ? (input.name ?? name) : name
 }
 
 function parsed(text: string): JsonValue {

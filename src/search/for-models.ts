@@ -15,6 +15,7 @@ export const CALL_TOOL = 'call_tool'
 export const MAX_DESCRIBED = 20
 const MAX_FAMILIES_TEXT = 900
 const MAX_PARAMETERS = 14
+const MAX_QUOTED = 200
 
 /** A tool as `tools/list` returns it. */
 interface MetaTool {
@@ -119,21 +120,29 @@ interface FoundByWords<Found> {
   readonly families: readonly Family[]
 }
 
+/** The text for a name that no tool of the caller has. */
+export function unknownToolText(name: string): string {
+  return `There is no tool ${quoted(name)}. Find tools with ${SEARCH_TOOLS}.`
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(cleanText(text).slice(0, MAX_QUOTED).toWellFormed())
+}
+
 /** The answer of a search: one line for each tool, with its parameters as a signature. */
 export function describeSearch<Found extends FoundTool>(
   query: string,
   { found, families }: FoundByWords<Found>,
   nameOf: (tool: Found) => string,
 ): string {
-  const quoted = JSON.stringify(cleanText(query).slice(0, 200))
   if (found.length === 0)
-    return `No tool fits ${quoted}. There are tools of: ${listFamilies(families)}. Search again with other words.`
+    return `No tool fits ${quoted(query)}. There are tools of: ${listFamilies(families)}. Search again with other words.`
   const lines = found.map(({ tool, unavailable }) => {
     const purpose = cleanText(firstSentence(tool.description) || (tool.title ?? ''))
     const reason = unavailable === undefined ? '' : ` [Cannot be called now. ${unavailable}]`
     return `${nameOf(tool)}(${signatureOf(tool.inputSchema)}): ${purpose}${reason}`
   })
-  return [`Tools for ${quoted}, best first. Call one with ${CALL_TOOL}.`, ...lines].join('\n')
+  return [`Tools for ${quoted(query)}, best first. Call one with ${CALL_TOOL}.`, ...lines].join('\n')
 }
 
 /** `owner: string, labels?: string[]`: required parameters first. */

@@ -139,6 +139,13 @@ describe.each(['server', 'gateway'] as const)('tools of a %s', (kind) => {
       'Shop_Mail(to: string, text?: string): Sends a mail.',
     )
     expect(shop.effects).toEqual(['mail ann@example.com'])
+    const call = (name: string, args: object = {}) =>
+      tools.call_tool?.execute?.({ name, arguments: args }, { toolCallId: name, messages: [], context: {} })
+    expect(JSON.stringify(await call('Shop_Nothing'))).toContain('Find tools with search_tools.')
+    const long = JSON.stringify(await call('Shop_Orders'))
+    const uri = /collet:\/\/calls\/[^ .]+/.exec(long)?.[0]
+    const read = await call('read_result', { uri, path: '/orders', offset: 1999 })
+    expect(JSON.stringify(read)).toContain('items 1999 to 1999 of 2000')
   })
 })
 

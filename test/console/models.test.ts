@@ -55,8 +55,8 @@ describe('what models see', () => {
     await page.getByRole('link', { name: 'What models see' }).first().click()
     const costs = table(page, 'Cost of both ways to list tools')
     await costs.waitFor()
-    expect(await costs.locator('tbody tr').nth(0).innerText()).toMatch(/Whole list\s+now\s+62\s/)
-    expect(await costs.locator('tbody tr').nth(1).innerText()).toMatch(/Search\s+3\s/)
+    expect(await costs.locator('tbody tr').nth(0).innerText()).toMatch(/Whole list\s+now\s+63\s/)
+    expect(await costs.locator('tbody tr').nth(1).innerText()).toMatch(/Search\s+4\s/)
     expect(await page.getByRole('region', { name: 'Switch to search' }).innerText()).toContain(
       '"discovery": "search"',
     )

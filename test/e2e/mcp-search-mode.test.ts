@@ -16,6 +16,7 @@ const KEYS = [
   { id: 'small', key: new Secret('key-small'), tenant: 'default', scopes: ['notes'] },
 ]
 const LIMIT_MS = 30_000
+const COST = z.object({ tools: z.number(), bytes: z.number() })
 
 const TOOLS = requireTools([
   {
@@ -71,6 +72,7 @@ describe('search mode of MCP', () => {
         ...settings,
         tools: TOOLS,
         auth: { apiKeys: KEYS, jwt: undefined },
+        results: { modelBytes: 32_000 },
         mcp: { ...settings.mcp, discovery: 'search', favourites: ['Notes.*'] },
         toolsets: new Map<string, Toolset>([
           ['whole', { include: ['*'], exclude: [], discovery: 'list' }],
@@ -113,7 +115,7 @@ describe('search mode of MCP', () => {
 
   const namesAt = (path: string) =>
     withClient(path, async (client) => (await client.listTools()).tools.map(({ name }) => name))
-  const META = ['call_tool', 'describe_tools', 'search_tools']
+  const META = ['call_tool', 'describe_tools', 'read_result', 'search_tools']
   const textOf = (result: { content?: unknown }): string => {
     const [block] = z.array(z.object({ text: z.string() })).parse(result.content)
     return block?.text ?? ''
@@ -122,7 +124,13 @@ describe('search mode of MCP', () => {
   it('lists three tools and the favourites; a toolset may decide otherwise', async () => {
     expect(await namesAt('/mcp')).toEqual(['Notes_Keep', ...META])
     expect(await namesAt('/mcp/mail')).toEqual(['Mail_Send', ...META])
-    expect(await namesAt('/mcp/whole')).toEqual(['Mail_Ask', 'Mail_Purge', 'Mail_Send', 'Notes_Keep'])
+    expect(await namesAt('/mcp/whole')).toEqual([
+      'Mail_Ask',
+      'Mail_Purge',
+      'Mail_Send',
+      'Notes_Keep',
+      'read_result',
+    ])
   })
 
   it('writes the description of the search from what the caller sees', async () => {
@@ -182,8 +190,6 @@ describe('search mode of MCP', () => {
       }
       const [bad, badThrough] = await both('Mail_Send', { to: 1 })
       expect(badThrough).toBe(bad)
-      const [unknown, unknownThrough] = await both('Mail_Nothing', {})
-      expect(unknownThrough).toBe(unknown)
       const [waits, waitsThrough] = await both('Mail_Purge', {})
       expect(waits).toContain('approv')
       expect(waitsThrough).toBe(waits)
@@ -200,11 +206,38 @@ describe('search mode of MCP', () => {
           'No tool fits "Mail.Send". There are tools of: Notes (1). Search again with other words.',
         )
         const input = { name: 'Mail_Send', arguments: {} }
-        const called = await client.callTool({ name: 'call_tool', arguments: input }).catch(String)
+        const called = await client.callTool(input).catch(String)
         expect(JSON.stringify(called)).toContain('Unknown tool: Mail_Send')
+        // A model reads results and no errors of the protocol, so it can search again.
+        for (const name of ['Mail_Send', 'Mail.Send@1.0.0', 'Mail_Nothing', 'call_tool']) {
+          const through = await client.callTool({ name: 'call_tool', arguments: { name } })
+          expect(through).toMatchObject({ isError: true, _meta: { 'collet/errorCode': 'tool_not_found' } })
+          expect(textOf(through)).toBe(`There is no tool "${name}". Find tools with search_tools.`)
+        }
       },
       { key: 'key-small' },
     )
+  })
+
+  it('counts the list as it is sent, with the tool that reads results', async () => {
+    const headers = { 'x-api-key': KEY }
+    for (const [path, toolset] of [
+      ['/mcp', ''],
+      ['/mcp/whole', 'whole'],
+      ['/mcp/mail', 'mail'],
+    ] as const) {
+      const sent = await withClient(path, async (client) => (await client.listTools()).tools, {
+        pin: '2025-11-25',
+      })
+      const counted = await fetch(`${collet.url}/admin/tool-cost?toolset=${toolset}`, { headers })
+      const { discovery, ...cost } = z
+        .object({ discovery: z.enum(['list', 'search']), list: COST, search: COST })
+        .parse(await counted.json())
+      expect(cost[discovery]).toMatchObject({
+        tools: sent.length,
+        bytes: sent.reduce((sum, tool) => sum + Buffer.byteLength(JSON.stringify(tool)), 0),
+      })
+    }
   })
 
   it('refuses unusable arguments with a text for the model', async () => {

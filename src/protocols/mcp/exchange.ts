@@ -109,8 +109,8 @@ export interface McpExchange {
   readonly leaving: CallerDeparture | undefined
   /** Called with the tool, prompt or resource that the request names, if the caller may see it. Set if telemetry is exported. */
   onFound?: ((target: FoundTarget) => void) | undefined
-  /** True if the tool was named in the arguments of `call_tool`, whose schema requires no headers. */
-  readonly isNamedInArguments?: true
+  /** The name of the tool as the arguments of `call_tool` have it; the schema of that tool requires no headers. */
+  readonly namedInArguments?: string
   /** Receives the function that cancels the call, once the call has begun (MCP-85). */
   onBegun?(cancel: () => void): void
   /** Called just before the outcome of the call is written. */

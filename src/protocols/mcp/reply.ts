@@ -12,6 +12,7 @@ import type { CallError, CallReply, Success } from '#kernel/call/call'
 import type { Tool } from '#kernel/tool/tool'
 import { callReplyHeaders } from '#protocols/call-wire'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
+import { unknownToolText } from '#search/for-models'
 import { type CallNoun, entryMembers } from './codec-entry.ts'
 import { type Answer, errorAnswer, resultAnswer, TOOL_ERROR_TYPE } from './codec-message.ts'
 import type { McpOptions } from './exchange.ts'
@@ -63,6 +64,8 @@ export interface ReplyTarget {
   readToolName(): string
   /** False on stdio, which has no status codes. */
   readonly hasHttp: boolean
+  /** The name in the arguments of `call_tool`. */
+  readonly namedInArguments?: string | undefined
   readonly metadataUrl: string | undefined
 }
 
@@ -100,6 +103,10 @@ export function encodeFailure(failure: CallError, failed: FailedReply): Answer {
   const answer = MCP_ANSWERS[error.code]
   switch (answer.kind) {
     case 'error': {
+      const { namedInArguments: named } = target
+      // Clients show models no errors of the protocol, and a model that wrote a wrong name can search again.
+      if (error.code === 'tool_not_found' && named !== undefined)
+        return toolError({ ...error, message: unknownToolText(named) }, failed)
       // The message names only what the client sent (MCP-61).
       const message = error.code === 'tool_not_found' ? unknownTool(target, error) : error.message
       return errorAnswer(

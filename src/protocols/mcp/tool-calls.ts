@@ -129,7 +129,7 @@ export class ToolCalls {
     const asked = read.call
     const { served } = asked
     if (served !== undefined) exchange.onFound?.({ noun: method.noun, name: asked.name })
-    const repeatsParameters = hasStandardHeaders && exchange.isNamedInArguments !== true
+    const repeatsParameters = hasStandardHeaders && exchange.namedInArguments === undefined
     if (repeatsParameters && headers !== undefined && served !== undefined && served.headers.length > 0) {
       const message = checkParameterHeaders(served.headers, asked.input, headers)
       if (message !== undefined)
@@ -382,6 +382,7 @@ export class ToolCalls {
       modelBytes: asked.modelBytes ?? tool?.policy.modelBytes ?? options.modelBytes ?? 0,
       readToolName: () => readToolName(this.tables.of(gateway.catalogFor(principal))),
       hasHttp: headers !== undefined,
+      namedInArguments: exchange.namedInArguments,
       metadataUrl: options.metadataUrl?.(),
     }
   }

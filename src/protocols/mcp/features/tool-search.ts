@@ -19,6 +19,7 @@ import {
   MAX_DESCRIBED,
   metaTools,
   SEARCH_TOOLS,
+  unknownToolText,
 } from '#search/for-models'
 import { MAX_FOUND } from '#search/tool-search'
 
@@ -93,7 +94,7 @@ export function openDiscovery(
     const described = wanted.map((name) => {
       const served = calls.tables.find(catalog, name)
       if (served === undefined || served.tool.entry !== undefined)
-        return { name, error: `There is no such tool. Find tools with ${SEARCH_TOOLS}.` }
+        return { name, error: unknownToolText(name) }
       const { _meta, execution, icons, ...wire } = toWireTool(
         served.tool,
         name,
@@ -125,7 +126,7 @@ export function openDiscovery(
       // Models cannot call the tools of app pages (MCP-147), so such a name is replaced by one that no tool has.
       const isForApps = calls.tables.find(catalog, name)?.tool.entry !== undefined
       const rewritten = isForApps ? { ...named, name: `/${name}` } : named
-      return await calls.call(rewritten, { ...exchange, isNamedInArguments: true })
+      return await calls.call(rewritten, { ...exchange, namedInArguments: name })
     },
   }
 

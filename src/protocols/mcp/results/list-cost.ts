@@ -8,6 +8,7 @@ import { familiesOf } from '#search/families'
 import { metaTools } from '#search/for-models'
 import { tokensOfTool } from '#search/token-count'
 import { listedTool } from './listed-tool.ts'
+import { listedReadTool } from './read-result.ts'
 
 /*
  * What `tools/list` of a catalog costs a model, as a list and in search mode. The start-up output of a server, the admin API and
@@ -64,13 +65,14 @@ export function listCost(catalog: Catalog, options: CostOptions): ListCost {
     const isPinned = pinned.some((selector) => selects(selector, tool))
     return [{ id: tool.parts.base, name, isPinned, ...costOf(json) }]
   })
+  const read = listedReadTool(TABLES.of(catalog), modelBytes, REVISION).map(({ json }) => costOf(json))
   const own = metaTools({ count: catalog.latest().length, families: familiesOf(catalog) }).map((tool) =>
     costOf(JSON.stringify(wireMeta(tool, REVISION))),
   )
   const cost: ListCost = {
     discovery: catalog.shown.discovery ?? discovery ?? 'list',
-    list: sumOf(rows),
-    search: sumOf([...own, ...rows.filter(({ isPinned }) => isPinned)]),
+    list: sumOf([...rows, ...read]),
+    search: sumOf([...own, ...read, ...rows.filter(({ isPinned }) => isPinned)]),
     each: rows
       .map(({ isPinned, ...row }) => row)
       .sort((left, right) => right.tokens - left.tokens || (left.id < right.id ? -1 : 1)),

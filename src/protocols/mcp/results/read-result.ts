@@ -84,6 +84,32 @@ export const READ_RESULT_INPUT: JsonObject = {
   additionalProperties: false,
 }
 
+type Table = ReadonlyMap<string, { readonly tool: Tool }>
+
+/** The tool as an item of `tools/list`; none if no result of these tools can be too long. */
+export function listedReadTool(
+  table: Table,
+  modelBytes: number | undefined,
+  revision: Revision,
+): readonly ListedItem[] {
+  if (!canShorten(table, modelBytes)) return []
+  const name = readToolName(table)
+  const definition = {
+    name,
+    title: 'Read a long result',
+    description: READ_RESULT_DESCRIPTION,
+    inputSchema: READ_RESULT_INPUT,
+    annotations: { readOnlyHint: true, openWorldHint: false },
+    ...(TRAITS[revision].tasks === 'requested' ? { execution: { taskSupport: 'forbidden' } } : {}),
+    _meta: { [META.readsResults]: true },
+  }
+  return [{ name, json: JSON.stringify(definition) }]
+}
+
+function canShorten(table: Table, modelBytes = 0): boolean {
+  return [...table.values()].some(({ tool }) => canBeShortened(tool, modelBytes))
+}
+
 export class ReadResults {
   readonly #services: McpServices
   readonly #envelopes: ResultEnvelopes
@@ -97,18 +123,7 @@ export class ReadResults {
 
   /** The tool as an item of `tools/list`; none if no result of this catalog can be too long. */
   listedTool(catalog: Catalog, revision: Revision): readonly ListedItem[] {
-    if (!this.#canShorten(catalog)) return []
-    const name = readToolName(this.#tables.of(catalog))
-    const definition = {
-      name,
-      title: 'Read a long result',
-      description: READ_RESULT_DESCRIPTION,
-      inputSchema: READ_RESULT_INPUT,
-      annotations: { readOnlyHint: true, openWorldHint: false },
-      ...(TRAITS[revision].tasks === 'requested' ? { execution: { taskSupport: 'forbidden' } } : {}),
-      _meta: { [META.readsResults]: true },
-    }
-    return [{ name, json: JSON.stringify(definition) }]
+    return listedReadTool(this.#tables.of(catalog), this.#services.options.modelBytes, revision)
   }
 
   /** The resource template; listed for the same catalogs as the tool. */
@@ -121,8 +136,7 @@ export class ReadResults {
   }
 
   #canShorten(catalog: Catalog): boolean {
-    const { modelBytes = 0 } = this.#services.options
-    return [...this.#tables.of(catalog).values()].some(({ tool }) => canBeShortened(tool, modelBytes))
+    return canShorten(this.#tables.of(catalog), this.#services.options.modelBytes)
   }
 
   /** True if the call names the tool that reads results. */
