@@ -22,7 +22,7 @@ const SHARED = [
 ]
 const CONSOLE = ['test/console/*.test.ts']
 /** Those of them that measure how quick a page is. */
-const CONSOLE_MEASURED = ['test/console/{calls,catalog,frame,start}.test.ts']
+const CONSOLE_MEASURED = ['test/console/{calls,tools,frame,start}.test.ts']
 /** For `npm run test:long`: see vitest.long.config.ts. */
 const LONG = ['**/node_modules/**', '**/*.long.test.ts']
 

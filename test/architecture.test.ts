@@ -133,7 +133,19 @@ const CONSOLE: typeof ZONES = [
   { zone: 'parts', files: /^console\/src\/parts\//, may: ['base', 'api'] },
   { zone: 'router', files: /^console\/src\/(main|approval-link|app\/router)\.tsx$/, may: ['*'] },
   { zone: 'app', files: /^console\/src\/app\//, may: ['base', 'api', 'parts', 'shared'] },
-  ...['catalog', 'models', 'tool', 'calls', 'approvals', 'connections', 'settings', 'start'].map((name) => ({
+  ...[
+    'start',
+    'overview',
+    'tools',
+    'models',
+    'tool',
+    'calls',
+    'approvals',
+    'sources',
+    'access',
+    'audit',
+    'settings',
+  ].map((name) => ({
     zone: name,
     files: new RegExp(`^console/src/places/${name}/`),
     may: ['base', 'api', 'parts', 'app', 'shared'],

@@ -34,7 +34,7 @@ describe('Back to a long list', () => {
   })
 
   it.each([1280, 390])('keeps the place and the focus in the catalog, %i px wide', async (width) => {
-    const page = await collet.page({ path: '/catalog', as: 'operator', width })
+    const page = await collet.page({ path: '/tools', as: 'operator', width })
     await page.getByText('Kit.Tool000').first().waitFor()
     await page.evaluate('document.getElementById("main").scrollTo(0, 20000)')
     const row = page.locator('a.tool-link').nth(8)
@@ -45,7 +45,7 @@ describe('Back to a long list', () => {
     await row.click()
     await page.waitForURL('**/console/tools/**')
     await page.goBack()
-    await page.waitForURL('**/console/catalog')
+    await page.waitForURL('**/console/tools')
     await expect.poll(() => focusedName(page)).toBe(name)
     const after = await page.locator('a.tool-link:focus').boundingBox()
     expect(Math.abs((after?.y ?? 0) - (before?.y ?? 0))).toBeLessThan(100)
@@ -53,7 +53,7 @@ describe('Back to a long list', () => {
     await page.locator('a.tool-link:focus').press('Enter')
     await page.getByRole('button', { name: /^Run/ }).waitFor()
     await page
-      .getByRole('link', { name: /^Catalog/ })
+      .getByRole('link', { name: /^Tools/ })
       .first()
       .click()
     await page.getByText('Kit.Tool000').first().waitFor()

@@ -223,7 +223,7 @@ describe('calls', () => {
   })
 
   it('are drawn together when many come at once', async () => {
-    const page = await collet.page({ path: '/catalog', as: { key: WATCHER } })
+    const page = await collet.page({ path: '/tools', as: { key: WATCHER } })
     const body = ['event: ready\ndata: {"missed":false}\n\n', ...manyEvents(1_000)].join('')
     await page.route(/calls\/events/, (route) => route.abort())
     await page.route(

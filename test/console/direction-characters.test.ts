@@ -111,7 +111,7 @@ describe('direction characters', () => {
   it.each([
     ['a tool that does not exist', `/tools/${encodeURIComponent(TURNED)}`, 'There is no such tool'],
     ['a call that does not exist', `/calls/${encodeURIComponent(TURNED)}`, 'The call could not be shown'],
-    ['a search for tools', `/catalog?q=${encodeURIComponent(TURNED)}`, 'No tool matches'],
+    ['a search for tools', `/tools?q=${encodeURIComponent(TURNED)}`, 'No tool matches'],
     ['a search for calls', `/calls?q=${encodeURIComponent(`tool:${TURNED}`)}`, 'No call'],
   ])('in the address of %s are spelled out', async (_, path, heading) => {
     const page = await open(path)
@@ -124,7 +124,7 @@ describe('direction characters', () => {
     const { pins } = JSON.parse(await (await collet.admin('/admin/pins')).text())
     expect(pins).toContainEqual(expect.objectContaining({ tool: 'Turned.send', state: 'held' }))
     await collet.command('pins', 'accept', 'Turned.send')
-    const catalog = await open('/catalog')
+    const catalog = await open('/tools')
     await catalog.getByText(`Description ${SPELLED}`).waitFor()
     expect(await turnedTexts(catalog)).toEqual([])
 

@@ -44,22 +44,23 @@ describe('the frame of the console, open', () => {
   })
 
   it('goes everywhere with the palette', async () => {
-    const page = await collet.page({ path: '/catalog' })
+    const page = await collet.page({ path: '/tools' })
     await page.keyboard.press('Control+k')
     const field = page.getByRole('combobox', { name: 'Page or tool' })
     await field.waitFor()
-    expect(await page.getByRole('listbox', { name: 'Results' }).getByRole('option').count()).toBe(5)
+    expect(await page.getByRole('listbox', { name: 'Results' }).getByRole('option').count()).toBe(2)
     await checkAxe(page, 'the palette')
     await shoot(page, 'palette')
     // Faster than a person can type.
-    await page.keyboard.type('conn')
+    await page.keyboard.type('sett')
     await page.keyboard.press('Enter')
-    await page.waitForURL('**/console/connections')
+    await page.waitForURL('**/console/settings')
     await page.keyboard.press('Control+k')
     await field.waitFor()
     await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('ArrowUp')
     await page.keyboard.press('Enter')
-    await page.waitForURL('**/console/calls')
+    await page.waitForURL('**/console/tools')
     await page.keyboard.press('Control+k')
     await page.getByRole('option', { name: 'Settings' }).click()
     await page.waitForURL('**/console/settings')
@@ -75,9 +76,9 @@ describe('the frame of the console, open', () => {
   })
 
   it('goes places with keys, shows their map, and lets them be turned off', async () => {
-    const page = await collet.page({ path: '/catalog' })
+    const page = await collet.page({ path: '/tools' })
     await page.keyboard.press('g')
-    await page.keyboard.press('s')
+    await page.keyboard.press('e')
     await page.waitForURL('**/console/settings')
     await page.keyboard.press('?')
     const letters = page.getByRole('checkbox', { name: 'Enable letter shortcuts' })
@@ -88,18 +89,18 @@ describe('the frame of the console, open', () => {
     await page.keyboard.press('Escape')
     await letters.waitFor({ state: 'detached' })
     await page.keyboard.press('g')
-    await page.keyboard.press('c')
+    await page.keyboard.press('t')
     await page.keyboard.press('?')
     expect(await letters.count()).toBe(0)
     expect(await pathOf(page)).toBe('/console/settings')
     await page.reload()
-    await heading(page, 'Sign in').waitFor()
+    await heading(page, 'Settings').waitFor()
     await page.keyboard.press('Control+k')
     await page.getByRole('combobox', { name: 'Page or tool' }).waitFor()
   })
 
   it('copies the command that does the same', async () => {
-    const page = await collet.page({ path: '/catalog' })
+    const page = await collet.page({ path: '/tools' })
     const command = await page.locator('.echo code').innerText()
     expect(command).toMatch(/^collet /)
     await page.keyboard.press('y')
@@ -109,7 +110,7 @@ describe('the frame of the console, open', () => {
   })
 
   it('keeps the theme, and shows it before anything else', async () => {
-    const page = await collet.page({ path: '/catalog' })
+    const page = await collet.page({ path: '/tools' })
     const ground = () => page.evaluate('getComputedStyle(document.body.parentElement).colorScheme')
     await page.keyboard.press('t')
     expect(await ground()).toBe('dark')
@@ -122,7 +123,7 @@ describe('the frame of the console, open', () => {
   it('asks to sign in where somebody has to be known, and the one-time link does it', async () => {
     const page = await collet.page({ path: '/calls' })
     await page.getByRole('heading', { name: 'Sign in to see this' }).waitFor()
-    await page.getByRole('button', { name: 'Sign in' }).click()
+    await page.getByRole('main').getByRole('button', { name: 'Sign in' }).click()
     await page.getByRole('dialog').getByText('collet sign-in').waitFor()
     await checkAxe(page, 'the dialog to sign in')
     await page.keyboard.press('Escape')
@@ -132,19 +133,19 @@ describe('the frame of the console, open', () => {
   })
 
   it('lets somebody in who signed in in another window', async () => {
-    const page = await collet.page({ path: '/settings' })
-    await page.getByRole('button', { name: 'Sign in' }).click()
+    const page = await collet.page({ path: '/audit' })
+    await page.getByRole('main').getByRole('button', { name: 'Sign in' }).click()
     await page.getByRole('dialog').waitFor()
     const other = await page.context().newPage()
     await other.goto(await collet.link())
     await other.close()
     await page.evaluate('dispatchEvent(new Event("focus"))')
-    await heading(page, 'Settings').waitFor()
+    await heading(page, 'Audit').waitFor()
     expect(await page.getByRole('dialog').count()).toBe(0)
   })
 
   it('is there at once', async () => {
-    const page = await collet.page({ path: '/catalog' })
+    const page = await collet.page({ path: '/tools' })
     const loads: number[] = []
     for (let load = 0; load < 3; load++) {
       await page.goto(`${collet.url}/console/calls`, { waitUntil: 'commit' })
@@ -156,7 +157,7 @@ describe('the frame of the console, open', () => {
   })
 
   it('can be used with more contrast, and with colours of the system alone', async () => {
-    const page = await collet.page({ path: '/catalog', as: 'operator' })
+    const page = await collet.page({ path: '/tools', as: 'operator' })
     await page.emulateMedia({ contrast: 'more' })
     await checkAxe(page, 'more contrast')
     await page.emulateMedia({ contrast: null, forcedColors: 'active' })
@@ -165,7 +166,7 @@ describe('the frame of the console, open', () => {
   })
 
   it('is watched: errors, breaches of its policy and requests to elsewhere fail a story', async () => {
-    const page = await collet.page({ path: '/catalog' })
+    const page = await collet.page({ path: '/tools' })
     await page.evaluate('setTimeout(() => { throw new Error("on purpose") })')
     await page.evaluate('document.body.insertAdjacentHTML("beforeend", "<i style=\'color: red\'>styled</i>")')
     await page.evaluate('document.body.insertAdjacentHTML("beforeend", "<img src=//[::1]:4444/x.png>")')
@@ -184,8 +185,8 @@ describe('the frame of the console, open', () => {
     const page = await collet.page({ path: '/nothing' })
     await page.getByText('There is no page at this address').waitFor()
     await page.goto(`${collet.url}/console/a/b/c/d`)
-    await page.getByRole('link', { name: 'Open the catalog' }).click()
-    await page.waitForURL('**/console/catalog')
+    await page.getByRole('link', { name: 'Open Tools' }).click()
+    await page.waitForURL('**/console/tools')
   })
 
   it('tells how long the server has been away, and goes on by itself', async () => {
@@ -208,8 +209,8 @@ describe('the frame of the console, open', () => {
   })
 
   it('shows a place that was first opened while the server was away as soon as it is back', async () => {
-    const page = await collet.page({ path: '/catalog', as: 'operator', mayComplain: MISSING_FILES })
-    await heading(page, 'Catalog').waitFor()
+    const page = await collet.page({ path: '/tools', as: 'operator', mayComplain: MISSING_FILES })
+    await heading(page, 'Tools').waitFor()
     await page.context().setOffline(true)
     await page.getByRole('link', { name: 'Settings' }).click()
     await page.getByRole('heading', { name: 'This page could not be loaded' }).waitFor()
@@ -218,8 +219,8 @@ describe('the frame of the console, open', () => {
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.getByRole('heading', { name: 'This page could not be loaded' }).waitFor()
     // The frame still links to pages that were loaded before.
-    await page.getByRole('link', { name: 'Catalog' }).first().click()
-    await heading(page, 'Catalog').waitFor()
+    await page.getByRole('link', { name: 'Tools' }).first().click()
+    await heading(page, 'Tools').waitFor()
     await page.getByRole('link', { name: 'Settings' }).click()
     await page.getByRole('heading', { name: 'This page could not be loaded' }).waitFor()
     await page.context().setOffline(false)
@@ -227,8 +228,8 @@ describe('the frame of the console, open', () => {
   })
 
   it('loads itself anew when the server has become another version, once', async () => {
-    const page = await collet.page({ path: '/catalog', as: 'operator', mayComplain: MISSING_FILES })
-    await heading(page, 'Catalog').waitFor()
+    const page = await collet.page({ path: '/tools', as: 'operator', mayComplain: MISSING_FILES })
+    await heading(page, 'Tools').waitFor()
     let isGone = true
     await page.route('**/assets/*.js', (route) =>
       isGone ? route.fulfill({ status: 404 }) : route.continue(),
@@ -252,8 +253,8 @@ describe('the frame of the console, open', () => {
     ['a small window', 1000],
     ['a screen', 1280],
   ])('fits %s', async (_, width) => {
-    const page = await collet.page({ path: '/catalog', width, as: 'operator' })
-    await heading(page, 'Catalog').waitFor()
+    const page = await collet.page({ path: '/tools', width, as: 'operator' })
+    await heading(page, 'Tools').waitFor()
     await checkAxe(page, `the frame at ${width}`)
     if (width < 720) expect(await page.evaluate(CUT_NAMES), 'names that are cut').toEqual([])
     await page.getByRole('link', { name: 'Approvals' }).click()
@@ -276,7 +277,7 @@ describe('the frame of the console, with keys', () => {
   })
 
   it('lets a key in, refuses a wrong one, and forgets everything on the way out', async () => {
-    const page = await collet.page({ path: '/catalog' })
+    const page = await collet.page({ path: '/tools' })
     const field = page.getByLabel('API key')
     await page.keyboard.press('Escape')
     await page.getByRole('button', { name: 'Sign in with the key' }).click()
@@ -288,7 +289,7 @@ describe('the frame of the console, with keys', () => {
     await shoot(page, 'sign-in')
     await field.fill(KEY)
     await page.keyboard.press('Enter')
-    await heading(page, 'Catalog').waitFor()
+    await heading(page, 'Tools').waitFor()
     expect(await page.evaluate('JSON.stringify({ ...localStorage, ...sessionStorage })')).not.toContain(KEY)
     expect(await page.evaluate('document.cookie')).toBe('')
     await page.reload()
@@ -309,7 +310,7 @@ describe('the frame of the console, with keys', () => {
   })
 
   it('asks nothing that would be refused: each refusal is written down', async () => {
-    const page = await collet.page({ path: '/catalog', as: { key: PLAIN_KEY } })
+    const page = await collet.page({ path: '/tools', as: { key: PLAIN_KEY } })
     const refused: string[] = []
     page.on('response', (response) => {
       if (response.status() === 403) refused.push(response.url())
@@ -318,12 +319,14 @@ describe('the frame of the console, with keys', () => {
     await page.getByRole('link', { name: 'Echo.Say' }).click()
     await page.getByRole('heading', { name: 'Try it' }).waitFor()
     const places = page.getByRole('navigation', { name: 'Pages' })
-    await places.getByRole('link', { name: /^Calls/ }).click()
+    for (const name of ['Overview', 'Calls', 'Approvals', 'Sources', 'Audit'])
+      expect(await places.getByRole('link', { name }).count(), name).toBe(0)
+    await page.goto(`${collet.url}/console/calls`)
     await page.getByText('This needs the scope admin:calls').waitFor()
     expect(await page.getByRole('button', { name: /Try again|Waiting/ }).count()).toBe(0)
     await page.goto(`${collet.url}/console/calls/some-record`)
     await page.getByText('This needs the scope admin:calls').waitFor()
-    await places.getByRole('link', { name: /^Approvals/ }).click()
+    await page.goto(`${collet.url}/console/approvals`)
     await page.getByText('This needs the scope approvals:read or approvals:respond').waitFor()
     await checkAxe(page, 'approvals of somebody without scopes')
     expect(refused).toEqual([])
@@ -350,8 +353,8 @@ describe('the frame of the console, with keys', () => {
     await page.waitForURL('**/console/calls/*')
     await page.getByRole('button', { name: 'Show input and output' }).click()
     await page.getByText('of-ann').first().waitFor()
-    await page.getByRole('link', { name: 'Catalog' }).first().click()
-    await heading(page, 'Catalog').waitFor()
+    await page.getByRole('link', { name: 'Tools' }).first().click()
+    await heading(page, 'Tools').waitFor()
     await page.context().clearCookies()
     await page.evaluate('window.isTheSamePage = true')
     await page.getByRole('link', { name: 'Calls' }).first().click()

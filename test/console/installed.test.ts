@@ -20,11 +20,11 @@ describe('the console of an installed package', () => {
   writeFileSync(join(programs, process.platform === 'win32' ? 'collet.cmd' : 'collet'), '')
 
   it.each([
-    ['/catalog', 'npx collet tools'],
+    ['/tools', 'npx collet tools'],
     ['/tools/Mail.Read', "npx collet call Mail.Read@1.0.0 '{}'"],
     ['/calls', 'npx collet calls --follow'],
     ['/approvals', 'npx collet approvals list'],
-    ['/connections', 'npx collet sources'],
+    ['/sources', 'npx collet sources'],
     ['/settings', 'npx collet keys list'],
   ])('names under %s the command that people there can run', async (path, command) => {
     const page = await collet.page({ path, as: 'operator' })
@@ -34,7 +34,7 @@ describe('the console of an installed package', () => {
   })
 
   it('names commands in dialogs the same way', async () => {
-    const page = await collet.page({ path: '/connections', as: 'operator' })
+    const page = await collet.page({ path: '/sources', as: 'operator' })
     await page.getByRole('button', { name: 'Set up…' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByText('npx collet reload', { exact: true }).waitFor()

@@ -71,7 +71,7 @@ describe('the pages of the console', () => {
     [1280, 800],
     [390, 844],
   ])('scrolls within its pages, never as a whole, at %i by %i', async (width, height) => {
-    const page = await collet.page({ path: '/catalog', as: 'operator', width, height })
+    const page = await collet.page({ path: '/tools', as: 'operator', width, height })
     for (const path of [
       'start',
       'catalog',
@@ -102,7 +102,7 @@ describe('the pages of the console', () => {
   )
 
   it('has the person on the line of the title on the smallest phone too', async () => {
-    const page = await collet.page({ path: '/connections', as: 'operator', width: 360, height: 740 })
+    const page = await collet.page({ path: '/sources', as: 'operator', width: 360, height: 740 })
     const middles = await Promise.all(
       [heading(page, 'Connections'), page.getByRole('button', { name: /operator/ })].map(async (part) => {
         const { y, height } = (await part.boundingBox()) ?? { y: Number.NaN, height: 0 }
@@ -124,7 +124,7 @@ describe('the pages of the console', () => {
   })
 
   it.each([1440, 1024])('keeps every text of the catalog in its column at %i px', async (width) => {
-    const page = await collet.page({ path: '/catalog', width })
+    const page = await collet.page({ path: '/tools', width })
     await page.getByRole('link', { name: TOOL }).waitFor()
     expect(await page.evaluate(BEYOND_CELL)).toEqual([])
   })
@@ -139,7 +139,7 @@ describe('the pages of the console', () => {
   })
 
   it('cuts the name of a tool at its front, and has all of it under the pointer', async () => {
-    const page = await collet.page({ path: '/catalog', width: 360, height: 740 })
+    const page = await collet.page({ path: '/tools', width: 360, height: 740 })
     await page.getByRole('link', { name: TOOL }).waitFor()
     expect(await page.evaluate(ENDS_WITHIN)).toEqual([false, true])
     expect(await page.locator('.tool-link .clip.front').getAttribute('title')).toBe(TOOL)

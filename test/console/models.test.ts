@@ -49,7 +49,7 @@ describe('what models see', () => {
   const open = (path: string, more: object = {}) => collet.page({ path, as: { key: KEY }, ...more })
 
   it('the catalog says what a long list costs, and leads to the page', async () => {
-    const page = await open('/catalog')
+    const page = await open('/tools')
     await page.getByText(/reads about [\d,]+ tokens/).waitFor()
     await checkAxe(page, 'the catalog with a long list')
     await page.getByRole('link', { name: 'What models see' }).first().click()

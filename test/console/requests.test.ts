@@ -172,7 +172,7 @@ describe('keys', () => {
 
 describe('secrets', () => {
   it('are replaced in the tenant they are of, and the next form knows nothing of the last', async () => {
-    const page = await collet.page({ path: '/connections', as: 'operator' })
+    const page = await collet.page({ path: '/sources', as: 'operator' })
     await button(page, 'Secret').click()
     const field = (name: string) => dialog(page).getByLabel(new RegExp(`^${name}`))
     await field('Name').fill('SMS_KEY')
@@ -225,7 +225,7 @@ describe('changed definitions', () => {
     await expect.poll(async () => (await pinOf('Changing.one'))?.state).toBe('served')
     await change('Works for everyone.')
     const looked = (await pinOf('Changing.one')).waiting.hash
-    const page = await collet.page({ path: '/connections', as: 'operator', mayComplain: [/ERR_FAILED/] })
+    const page = await collet.page({ path: '/sources', as: 'operator', mayComplain: [/ERR_FAILED/] })
     const held = card(page, 'Changing.one')
     await held.getByText('Works for everyone.').first().waitFor()
     // From here on the page gets no updates.
@@ -254,7 +254,7 @@ describe('changed definitions', () => {
       'Changing.two': (await pinOf('Changing.two')).waiting.hash,
     })
     const looked = await hashes()
-    const page = await collet.page({ path: '/connections', as: 'operator' })
+    const page = await collet.page({ path: '/sources', as: 'operator' })
     await card(page, 'Changing.two').getByText('Works for everyone in the team.').first().waitFor()
     const acceptAll = async (): Promise<void> => {
       await button(page, 'Accept all of Changing…').click()

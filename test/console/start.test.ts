@@ -120,16 +120,16 @@ describe('the first steps', () => {
     await button(page, 'Copy MCP address').click()
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe(`${collet.url}/mcp`)
 
-    await button(page, 'Open the catalog').click()
-    await page.waitForURL('**/console/catalog')
+    await button(page, 'Finish').click()
+    await page.waitForURL('**/console/tools')
     await page.goto(`${collet.url}/console`)
-    await page.waitForURL('**/console/catalog')
+    await page.waitForURL('**/console/tools')
     const other = await collet.page({ path: '/' })
-    await other.waitForURL('**/console/catalog')
+    await other.waitForURL('**/console/tools')
   })
 
   it("show the operator's own call as the operator's", async () => {
-    const page = await collet.page({ path: '/catalog', as: 'operator' })
+    const page = await collet.page({ path: '/tools', as: 'operator' })
     await page.evaluate('localStorage.setItem("collet-start", "started")')
     await page.goto(`${collet.url}/console`)
     await button(page, 'Run').click()
@@ -139,7 +139,7 @@ describe('the first steps', () => {
   })
 
   it('fit a phone', async () => {
-    const page = await collet.page({ path: '/catalog', width: 390, height: 844 })
+    const page = await collet.page({ path: '/tools', width: 390, height: 844 })
     await page.evaluate('localStorage.setItem("collet-start", "started")')
     await page.goto(`${collet.url}/console`)
     await step(page, 'Connect an agent').getByRole('button', { name: 'Cursor' }).click()
@@ -162,17 +162,25 @@ describe('the first steps, where there is nothing to try', () => {
     for (const right of ['Adding sources', 'Creating keys', 'Deciding approvals', 'Settling calls'])
       await operator.getByText(right, { exact: true }).waitFor()
     await checkAxe(operator, 'Start of the operator')
-    await button(operator, 'Skip to the catalog').click()
-    await operator.waitForURL('**/console/catalog')
+    await button(operator, 'Skip these steps').click()
+    await operator.waitForURL('**/console/overview')
   })
 })
 
 describe('the first page of people with few rights', () => {
-  const keys = { approver: 'a'.repeat(40), caller: 'c'.repeat(40), both: 'b'.repeat(40) }
+  const keys = {
+    approver: 'a'.repeat(40),
+    caller: 'c'.repeat(40),
+    both: 'b'.repeat(40),
+    auditor: 'd'.repeat(40),
+    watcher: 'e'.repeat(40),
+  }
   const collet = useConsole({
     config: `export default { tools: ${TOOLS}, auth: { apiKeys: [
       { id: 'approver', key: '${keys.approver}', scopes: ['approvals:respond'] },
       { id: 'caller', key: '${keys.caller}', scopes: [] },
+      { id: 'auditor', key: '${keys.auditor}', scopes: ['audit:read', 'admin:calls', 'calls:read'] },
+      { id: 'watcher', key: '${keys.watcher}', scopes: ['admin:calls'] },
       { id: 'both', key: '${keys.both}', scopes: ['approvals:respond', 'admin:sources'] },
     ] } }`,
   })
@@ -185,6 +193,25 @@ describe('the first page of people with few rights', () => {
     const both = await collet.page({ path: '/', as: { key: keys.both } })
     await step(both, 'Add a source').waitFor()
     expect(await both.getByText('cannot add sources').count()).toBe(0)
+  })
+
+  it('is the journal for an auditor, and the overview for a person who may only see calls', async () => {
+    const placesOf = (page: Page) =>
+      page.getByRole('navigation', { name: 'Pages' }).locator('.places .name').allTextContents()
+    const auditor = await collet.page({ path: '/', as: { key: keys.auditor } })
+    await auditor.waitForURL('**/console/audit')
+    expect(await placesOf(auditor)).toEqual([
+      'Overview',
+      'Tools',
+      'Calls',
+      'Access',
+      'Audit',
+      'Settings',
+      'More',
+    ])
+    const watcher = await collet.page({ path: '/', as: { key: keys.watcher } })
+    await watcher.waitForURL('**/console/overview')
+    expect(await placesOf(watcher)).toEqual(['Overview', 'Tools', 'Calls', 'Access', 'Settings'])
   })
 
   it('runs the first tool for the operator as the caller that was chosen', async () => {

@@ -113,15 +113,15 @@ describe('the page of a tool', () => {
     await page.waitForURL('**#changes')
     await page.getByText('shown here').waitFor()
     for (const part of ['Schemas', 'About']) await page.getByRole('link', { name: part, exact: true }).click()
-    await page.getByRole('link', { name: 'Catalog' }).first().click()
-    await page.waitForURL('**/console/catalog')
+    await page.getByRole('link', { name: 'Tools' }).first().click()
+    await page.waitForURL('**/console/tools')
   })
 
   it('says when there is no such tool, or no such version', async () => {
     const page = await open('Gmail.GetEmail')
     await page.getByText('There is no such tool').waitFor()
     await page.getByText('Gmail.GetEmails').waitFor()
-    await page.getByRole('link', { name: 'Open the catalog' }).click()
+    await page.getByRole('link', { name: 'Open Tools' }).click()
     const old = await open('Gmail.GetEmails?version=9.9.9')
     await old.getByText('It has 1.1.0, 1.2.0').waitFor()
   })
@@ -148,7 +148,7 @@ describe('the page of a tool', () => {
     await page.getByText(/github has been down since /).waitFor()
     await page.getByText('connect ECONNREFUSED').waitFor()
     await page.getByRole('link', { name: 'Open connections' }).first().click()
-    await page.waitForURL('**/console/connections')
+    await page.waitForURL('**/console/sources')
   })
 
   it('keeps the form and the JSON the same, and offers examples', async () => {

@@ -333,7 +333,7 @@ describe('a server without keys', () => {
   it('has no console sessions when the console is off', async () => {
     const server = await start({ console: { enabled: false } })
     const browser = new Browser(server.url)
-    for (const path of ['/console', '/console/session', '/console/catalog'])
+    for (const path of ['/console', '/console/session', '/console/tools'])
       expect([path, (await browser.ask(path)).status]).toEqual([path, 404])
   })
 })

@@ -71,8 +71,8 @@ export function NoSuchPage(): ReactNode {
       <Empty
         title="There is no page at this address"
         actions={
-          <Link className="btn sm" to="/catalog">
-            Open the catalog
+          <Link className="btn sm" to="/tools">
+            Open Tools
           </Link>
         }
       >

@@ -1,10 +1,11 @@
 import { useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
+import { useSession } from '../api/session.ts'
 import { setSingleKeys, singleKeys, useKey } from '../keyboard.ts'
 import { Dialog } from '../parts/dialog.tsx'
 import { Checkbox } from '../parts/field.tsx'
 import { useStore } from '../store.ts'
-import { openDialog, PAGES } from './pages.ts'
+import { openDialog, type PagePath, pagesFor } from './pages.ts'
 import { toggleTheme } from './theme.ts'
 
 /*
@@ -15,17 +16,18 @@ import { toggleTheme } from './theme.ts'
 export function KeyMap(): ReactNode {
   const isOpen = useStore(openDialog) === 'keys'
   const isOn = useStore(singleKeys)
+  const pages = pagesFor(useSession())
   useKey('?', () => openDialog.set('keys'))
   useKey('t', toggleTheme)
   useKey('/', () => document.querySelector<HTMLElement>('[data-page-search]')?.focus())
   return (
     <>
-      {PAGES.map((page) => (
+      {pages.map((page) => (
         <GoTo key={page.to} to={page.to} letter={page.key} />
       ))}
       <Dialog title="Keyboard shortcuts" isOpen={isOpen} onClose={() => openDialog.set('nothing')}>
         <dl className="kv keymap">
-          {SHORTCUTS.map(([keys, effect]) => (
+          {shortcutsOf(pages).map(([keys, effect]) => (
             <div key={effect}>
               <dt>
                 {keys.split(' ').map((key) => (
@@ -53,20 +55,22 @@ function GoTo({ to, letter }: GoToProps): ReactNode {
 }
 
 interface GoToProps {
-  readonly to: (typeof PAGES)[number]['to']
+  readonly to: PagePath
   readonly letter: string
 }
 
-const SHORTCUTS: readonly (readonly [string, string])[] = [
-  ['⌘K Ctrl+K', 'Open a page or a tool'],
-  ...PAGES.map(({ key, name }) => [`g ${key}`, `Go to ${name}`] as const),
-  ['/', 'Search or filter this page'],
-  ['j k ↓ ↑', 'Move in a list'],
-  ['↵', 'Open'],
-  ['esc', 'Close a dialog, clear a search, or leave a field'],
-  ['⌘↵ Ctrl+↵', 'Run the tool (Try it)'],
-  ['l', 'Turn live updates on or off (Calls)'],
-  ['y', "Copy this page's command"],
-  ['t', 'Switch theme'],
-  ['?', 'Show these shortcuts'],
-]
+function shortcutsOf(pages: ReturnType<typeof pagesFor>): readonly (readonly [string, string])[] {
+  return [
+    ['⌘K Ctrl+K', 'Open a page or a tool'],
+    ...pages.map(({ key, name }) => [`g ${key}`, `Go to ${name}`] as const),
+    ['/', 'Search or filter this page'],
+    ['j k ↓ ↑', 'Move in a list'],
+    ['↵', 'Open'],
+    ['esc', 'Close a dialog, clear a search, or leave a field'],
+    ['⌘↵ Ctrl+↵', 'Run the tool (Try it)'],
+    ['l', 'Turn live updates on or off (Calls)'],
+    ['y', "Copy this page's command"],
+    ['t', 'Switch theme'],
+    ['?', 'Show these shortcuts'],
+  ]
+}

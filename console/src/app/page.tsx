@@ -1,5 +1,6 @@
-import { type ReactNode, useEffect, useRef } from 'react'
+import { type FocusEvent, type ReactNode, useEffect, useRef } from 'react'
 import { connection } from '../api/connection.ts'
+import { holdsScope, holdsServerScope, useSession } from '../api/session.ts'
 import { Button } from '../parts/button.tsx'
 import { formatClock } from '../parts/format.ts'
 import { Banner } from '../parts/meaning.tsx'
@@ -9,8 +10,7 @@ import { AccountMenu } from './account-menu.tsx'
 import { PageFooter } from './page-command.tsx'
 
 /*
- * The layout of every page: a bar with the title, the content, and the terminal command. Used by every page. After navigation
- * the title gets the focus.
+ * The layout of every page: title, sections and terminal command. All pages use it. After navigation the title gets the focus.
  */
 
 export function Page({ title, before, heading, sub, actions, children }: PageProps): ReactNode {
@@ -43,6 +43,42 @@ interface PageProps {
   readonly heading?: ReactNode
   readonly sub?: ReactNode
   readonly actions?: ReactNode
+  readonly children: ReactNode
+}
+
+/** One section of a page. People without its scope do not see it, and no request is sent for them. */
+export function Section(props: SectionProps): ReactNode {
+  const { id, title, scope, isOfServer = false, actions, onEnter, children } = props
+  const principal = useSession()?.principal
+  const holds = isOfServer ? holdsServerScope : holdsScope
+  if (scope !== undefined && !holds(principal, scope)) return null
+  // A dialog is in the section's React tree but not in its element, and sets its own command.
+  const enter = ({ target, currentTarget }: FocusEvent<HTMLElement>): void => {
+    if (currentTarget.contains(target)) onEnter()
+  }
+  return (
+    <section id={id} aria-labelledby={`${id}-h`} tabIndex={-1} onFocusCapture={enter}>
+      <div className="sec-head">
+        <h2 id={`${id}-h`} className="grow">
+          {title}
+        </h2>
+        {actions}
+      </div>
+      {children}
+    </section>
+  )
+}
+
+interface SectionProps {
+  readonly id: string
+  readonly title: string
+  /** The required scope, if any. */
+  readonly scope?: string
+  /** Whether the section concerns all tenants. */
+  readonly isOfServer?: boolean
+  readonly actions?: ReactNode
+  /** Called when the section gets the focus, to set the command below the page. */
+  readonly onEnter: () => void
   readonly children: ReactNode
 }
 

@@ -15,7 +15,7 @@ import { useKey } from '../keyboard.ts'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { ToolName } from '../parts/meaning.tsx'
 import { useStore } from '../store.ts'
-import { openDialog, PAGES } from './pages.ts'
+import { openDialog, pagesFor } from './pages.ts'
 import { recentTools } from './recent-tools.ts'
 
 /*
@@ -111,18 +111,21 @@ interface Target {
 
 function useTargets(text: string): readonly Target[] {
   const navigate = useNavigate()
-  const recent = recentTools(useSession()?.principal ?? null)
+  const session = useSession()
+  const recent = recentTools(session?.principal ?? null)
   const { data } = useQuery(toolsQuery)
   const lower = text.toLowerCase()
-  const pages = PAGES.filter(({ name }) => name.toLowerCase().startsWith(lower)).map(
-    ({ to, name, icon, key }): Target => ({
-      key: to,
-      icon,
-      label: name,
-      hint: `g ${key}`,
-      go: () => void navigate({ to }),
-    }),
-  )
+  const pages = pagesFor(session)
+    .filter(({ name }) => name.toLowerCase().startsWith(lower))
+    .map(
+      ({ to, name, icon, key }): Target => ({
+        key: to,
+        icon,
+        label: name,
+        hint: `g ${key}`,
+        go: () => void navigate({ to }),
+      }),
+    )
   const toTool = (id: string): Target => ({
     key: `tool ${id}`,
     icon: 'pack',

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
+import { Link, useLocation, useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { type Budget, isUsedUp } from '../api/budgets.ts'
 import { requestJson } from '../api/client.ts'
@@ -9,8 +9,9 @@ import { toolCountQuery } from '../api/tools.ts'
 import { IconButton } from '../parts/button.tsx'
 import { formatCount } from '../parts/format.ts'
 import { Icon, Mark } from '../parts/icon.tsx'
+import { Menu } from '../parts/menu.tsx'
 import { AccountMenu } from './account-menu.tsx'
-import { openDialog, PAGES } from './pages.ts'
+import { openDialog, pagesFor } from './pages.ts'
 import { toggleTheme } from './theme.ts'
 
 /*
@@ -21,6 +22,8 @@ import { toggleTheme } from './theme.ts'
 export function Rail(): ReactNode {
   const session = useSession()
   const counts = useWaitingCounts(session)
+  const pages = pagesFor(session)
+  const isLong = pages.length > BAR_PLACES
   return (
     <nav className="rail" aria-label="Pages">
       <Link className="brand" to="/">
@@ -34,23 +37,65 @@ export function Rail(): ReactNode {
         <kbd>{isMac() ? '⌘K' : 'Ctrl K'}</kbd>
       </button>
       <ul className="places">
-        {PAGES.map(({ to, name, icon }) => (
-          <li key={to}>
+        {pages.map(({ to, name, icon }, index) => (
+          <li key={to} className={isLong && index >= BAR_PLACES - 1 ? 'wide-only' : undefined}>
             <Link to={to} title={name} activeProps={{ 'aria-current': 'page' }}>
               <Icon name={icon} />
               <span className="name">{name}</span>
               <WaitingCount {...counts[to]} />
-              {to === '/catalog' && <ToolCount session={session} />}
+              {to === '/tools' && <ToolCount session={session} />}
             </Link>
           </li>
         ))}
+        {isLong && <MorePages pages={pages.slice(BAR_PLACES - 1)} counts={counts} />}
       </ul>
+      {session?.principal === null && (
+        <button type="button" className="jump" onClick={() => openDialog.set('sign-in')}>
+          <Icon name="key" size={14} />
+          <span>Sign in</span>
+        </button>
+      )}
       <div className="rail-foot">
         <AccountMenu />
         <AccountMenu isSmall />
         <IconButton icon="theme" label="Switch theme" onClick={toggleTheme} />
       </div>
     </nav>
+  )
+}
+
+/** On a phone, the bar has room for this many places; the last is a menu of the others. */
+const BAR_PLACES = 5
+
+interface MorePagesProps {
+  readonly pages: ReturnType<typeof pagesFor>
+  readonly counts: WaitingCounts
+}
+
+function MorePages({ pages, counts }: MorePagesProps): ReactNode {
+  const navigate = useNavigate()
+  const { pathname } = useLocation()
+  const isHere = pages.some(({ to }) => pathname.startsWith(to))
+  const count = pages.reduce((sum, { to }) => sum + (counts[to]?.count ?? 0), 0)
+  return (
+    <li className="phone-only">
+      <Menu
+        className={isHere ? 'plain more here' : 'plain more'}
+        hasArrow={false}
+        label={
+          <>
+            <Icon name="more" />
+            <span className="name">More</span>
+            <WaitingCount count={count} what={count === 1 ? 'needs attention' : 'need attention'} />
+          </>
+        }
+        items={pages.map(({ to, name, icon }) => ({
+          label: name,
+          icon,
+          onChoose: () => void navigate({ to }),
+        }))}
+      />
+    </li>
   )
 }
 
@@ -64,12 +109,12 @@ function WaitingCount({ count, what }: { readonly count?: number; readonly what?
   )
 }
 
-/** The count is requested only for people who may see the catalog; for others the request would be refused. */
+/** The count is requested only for people who may see tools; for others the request would be refused. */
 function ToolCount({ session }: { readonly session: Session | undefined }): ReactNode {
-  const maySeeCatalog = session !== undefined && (session.principal !== null || session.server.isOpen)
+  const maySeeTools = session !== undefined && (session.principal !== null || session.server.isOpen)
   const { data } = useQuery({
     ...toolCountQuery,
-    enabled: maySeeCatalog,
+    enabled: maySeeTools,
     refetchInterval: untilRefused(REFETCH_MS),
     retry: false,
   })
@@ -113,7 +158,7 @@ function useWaitingCounts(session: Session | undefined): WaitingCounts {
   return {
     '/calls': { ...budgets, what: budgets.count === 1 ? 'budget used up' : 'budgets used up' },
     '/approvals': { ...approvals, what: 'waiting' },
-    '/connections': { count: problems, what: problems === 1 ? 'needs attention' : 'need attention' },
+    '/sources': { count: problems, what: problems === 1 ? 'needs attention' : 'need attention' },
   }
 }
 

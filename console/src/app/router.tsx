@@ -13,7 +13,7 @@ const root = createRootRoute({
   errorComponent: PageFailed,
 })
 
-/** These pages need a sign-in even on an open server, which serves the catalog and Try it to everyone. */
+/** These pages need a sign-in even on an open server, which serves its tools and Try it to everyone. */
 const NEEDS_SIGN_IN = { needsSignIn: true }
 
 const start = createRoute({
@@ -22,10 +22,17 @@ const start = createRoute({
   component: lazyPart(async () => (await import('../places/start/page.tsx')).StartPage),
 })
 
-const catalog = createRoute({
+const overview = createRoute({
   getParentRoute: () => root,
-  path: '/catalog',
-  component: lazyPart(async () => (await import('../places/catalog/page.tsx')).CatalogPage),
+  path: '/overview',
+  staticData: NEEDS_SIGN_IN,
+  component: lazyPart(async () => (await import('../places/overview/page.tsx')).OverviewPage),
+})
+
+const tools = createRoute({
+  getParentRoute: () => root,
+  path: '/tools',
+  component: lazyPart(async () => (await import('../places/tools/page.tsx')).ToolsPage),
 })
 
 const models = createRoute({
@@ -64,30 +71,46 @@ const approvals = createRoute({
 /** The inbox and one decision are one page: `id` is the open approval. */
 const approval = createRoute({ getParentRoute: () => approvals, path: '$id' })
 
-const connections = createRoute({
+const sources = createRoute({
   getParentRoute: () => root,
-  path: '/connections',
+  path: '/sources',
   staticData: NEEDS_SIGN_IN,
-  component: lazyPart(async () => (await import('../places/connections/page.tsx')).ConnectionsPage),
+  component: lazyPart(async () => (await import('../places/sources/page.tsx')).SourcesPage),
+})
+
+const access = createRoute({
+  getParentRoute: () => root,
+  path: '/access',
+  staticData: NEEDS_SIGN_IN,
+  component: lazyPart(async () => (await import('../places/access/page.tsx')).AccessPage),
+})
+
+const audit = createRoute({
+  getParentRoute: () => root,
+  path: '/audit',
+  staticData: NEEDS_SIGN_IN,
+  component: lazyPart(async () => (await import('../places/audit/page.tsx')).AuditPage),
 })
 
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
-  staticData: NEEDS_SIGN_IN,
   component: lazyPart(async () => (await import('../places/settings/page.tsx')).SettingsPage),
 })
 
 export const router = createRouter({
   routeTree: root.addChildren([
     start,
-    catalog,
+    overview,
+    tools,
     models,
     tool,
     calls,
     call,
     approvals.addChildren([approval]),
-    connections,
+    sources,
+    access,
+    audit,
     settings,
   ]),
   // The server may be below a path, which is part of the page's base.

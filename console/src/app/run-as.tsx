@@ -76,8 +76,8 @@ export function RunAs({ isBusy }: { readonly isBusy: boolean }): ReactNode {
           callers.data?.length === 0 ? (
             <>
               No caller has a valid key. Create a key in{' '}
-              <Link className="link" to="/settings">
-                Settings
+              <Link className="link" to="/access">
+                Access
               </Link>
               .
             </>

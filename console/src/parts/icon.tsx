@@ -41,6 +41,12 @@ export function Mark(): ReactNode {
 }
 
 const DRAWINGS = {
+  access: (
+    <>
+      <path d="M8 1.75 13 3.5v4c0 3.1-2 5.5-5 6.75-3-1.25-5-3.65-5-6.75v-4z" />
+      <path d="m5.9 8 1.5 1.5L10.25 6.5" />
+    </>
+  ),
   alert: <path d="M8 2.5 14.25 13H1.75zM8 6.75v2.75M8 11.35v.01" />,
   ambiguous: (
     <>
@@ -54,8 +60,14 @@ const DRAWINGS = {
       <path d="M5.5 7.5 8 10l5.5-6" />
     </>
   ),
+  audit: (
+    <>
+      <path d="M3.75 1.75h5.5l3 3v9.5h-8.5z" />
+      <path d="M6 7h4M6 9.5h4M6 12h2.5" />
+    </>
+  ),
   calls: <path d="M1.75 8.25h2.5l2-5 3.25 9.5 2-4.5h2.75" />,
-  catalog: (
+  tools: (
     <>
       <rect x="2.5" y="2.5" width="4.5" height="4.5" rx="1" />
       <rect x="9" y="2.5" width="4.5" height="4.5" rx="1" />
@@ -72,7 +84,7 @@ const DRAWINGS = {
     </>
   ),
   cloud: <path d="M4.75 12.5a2.75 2.75 0 0 1-.4-5.47 3.75 3.75 0 0 1 7.25.72 2.4 2.4 0 0 1-.1 4.75z" />,
-  connections: <path d="M5.75 2v2.75M10.25 2v2.75M3.75 4.75h8.5v2.5a4.25 4.25 0 0 1-8.5 0zM8 11.5V14" />,
+  sources: <path d="M5.75 2v2.75M10.25 2v2.75M3.75 4.75h8.5v2.5a4.25 4.25 0 0 1-8.5 0zM8 11.5V14" />,
   copy: (
     <>
       <rect x="5.5" y="5.5" width="8" height="8" rx="1.5" />
@@ -120,6 +132,14 @@ const DRAWINGS = {
     </>
   ),
   offline: <path d="M1.75 8h4M10.25 8h4M5.75 4.25v7.5M10.25 4.25v7.5" />,
+  overview: <path d="M2.25 13.75h11.5M4 11V8.5M7 11V5.5M10 11V7.25M13 11V3" />,
+  more: (
+    <>
+      <circle cx="3.5" cy="8" r="1" fill="currentColor" />
+      <circle cx="8" cy="8" r="1" fill="currentColor" />
+      <circle cx="12.5" cy="8" r="1" fill="currentColor" />
+    </>
+  ),
   pack: (
     <>
       <path d="m8 1.75 5.5 3.1v6.3L8 14.25l-5.5-3.1v-6.3z" />

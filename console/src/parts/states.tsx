@@ -1,3 +1,4 @@
+import type { UseQueryResult } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useState } from 'react'
 import { Button } from './button.tsx'
 import { Icon } from './icon.tsx'
@@ -157,4 +158,21 @@ interface MeterProps {
   readonly value: number
   readonly max: number
   readonly isRunning?: boolean
+}
+
+/** The result of a query, its loading state or its error. */
+export function Found<Data>({ query, what, children }: FoundProps<Data>): ReactNode {
+  if (query.data !== undefined) return children(query.data)
+  if (query.error !== null)
+    return (
+      <Failed what={`${what} could not be read`} error={query.error} onRetry={() => void query.refetch()} />
+    )
+  return <Loading what={what} rows={3} />
+}
+
+interface FoundProps<Data> {
+  readonly query: UseQueryResult<Data>
+  /** "The keys" */
+  readonly what: string
+  readonly children: (data: Data) => ReactNode
 }

@@ -151,7 +151,7 @@ function sourceContent(subject: SubjectOf<'source.added'>): ContentWithPath {
   const { source, sourceType, target, replaced, changes, by } = subject
   const rules = Object.entries(changes).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
   return {
-    path: 'connections',
+    path: 'sources',
     data: { source, type: sourceType, target, replaced, changes, by },
     chat: {
       title: `The source ${source} was ${replaced ? 'changed' : 'added'}`,
@@ -169,7 +169,7 @@ function heldContent(subject: SubjectOf<'pin.held'>): ContentWithPath {
   const { source, count, tools } = subject
   const what = count === 1 ? '1 changed definition' : `${count} changed definitions`
   return {
-    path: 'connections',
+    path: 'sources',
     data: { source, count, tools },
     chat: {
       title: `${what} of ${source} ${count === 1 ? 'waits' : 'wait'} for an operator`,

@@ -297,7 +297,7 @@ describe('webhooks of other notices', () => {
     const { sent } = await sendAll('json', { consoleUrl })
     const urls = sent.map(({ body }) => JSON.parse(body)).map(({ type, data }) => [type, data.url])
     expect(Object.fromEntries(urls)).toMatchObject({
-      'pin.held': `${consoleUrl}/connections`,
+      'pin.held': `${consoleUrl}/sources`,
       'budget.80': `${consoleUrl}/settings`,
       'budget.100': `${consoleUrl}/settings`,
     })

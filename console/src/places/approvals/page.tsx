@@ -113,7 +113,7 @@ function NothingOpen({ count, view }: { readonly count: number; readonly view: V
         <Empty
           title="Nothing to decide"
           actions={
-            <Link className="btn sm" to="/catalog" search={{ approval: 'always' }}>
+            <Link className="btn sm" to="/tools" search={{ approval: 'always' }}>
               See tools that need approval
             </Link>
           }

@@ -33,7 +33,7 @@ export function ModelsPage(): ReactNode {
       title="What models see"
       before={
         <nav className="crumb" aria-label="Breadcrumb">
-          <Link to="/catalog">Catalog</Link>
+          <Link to="/tools">Tools</Link>
           <span aria-hidden="true">/</span>
         </nav>
       }

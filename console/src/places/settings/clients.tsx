@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { serverQuery } from '../../api/server.ts'
+import { Section } from '../../app/page.tsx'
 import { ClientChoice, ClientText, Endpoints } from '../../parts/clients.tsx'
 import { Field, Select } from '../../parts/field.tsx'
 import { Note } from '../../parts/meaning.tsx'
-import { Empty } from '../../parts/states.tsx'
-import { Found, Section } from './section.tsx'
+import { Empty, Found } from '../../parts/states.tsx'
 
 /*
  * Endpoints and client configurations, for all tools or for a toolset. `page.tsx` uses it.

@@ -2,11 +2,11 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { type Budget, budgetsQuery } from '../../api/budgets.ts'
+import { Section } from '../../app/page.tsx'
 import { formatClock, formatCount, formatDuration } from '../../parts/format.ts'
-import { Empty, Meter } from '../../parts/states.tsx'
+import { Empty, Found, Meter } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
 import { Segment } from '../../parts/tabs.tsx'
-import { Found, Section } from './section.tsx'
 import { type CallerUsage, type LimitRule, limitsQuery, type Span, usageQuery } from './settings-data.ts'
 
 /*

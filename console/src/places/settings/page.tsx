@@ -1,11 +1,10 @@
 import { type ReactNode, useState } from 'react'
+import { holdsScope, useSession } from '../../api/session.ts'
 import { Page } from '../../app/page.tsx'
 import { usePageCommand } from '../../app/page-command.tsx'
 import { Clients } from './clients.tsx'
-import { Journal } from './journal.tsx'
-import { Keys } from './keys.tsx'
 import { Limits, Usage } from './limits.tsx'
-import { Config, Refusals, Server } from './server.tsx'
+import { Config, Server } from './server.tsx'
 import './settings.css'
 
 /*
@@ -13,19 +12,18 @@ import './settings.css'
  */
 
 const PARTS = [
-  ['keys', 'Keys'],
-  ['limits', 'Limits'],
-  ['journal', 'Journal'],
-  ['clients', 'Clients'],
-  ['use', 'Usage'],
-  ['refusals', 'Denied requests'],
-  ['server', 'Server'],
+  { id: 'clients', name: 'Clients', scope: undefined },
+  { id: 'limits', name: 'Limits', scope: 'admin:calls' },
+  { id: 'use', name: 'Usage', scope: 'admin:calls' },
+  { id: 'server', name: 'Server', scope: undefined },
 ] as const
 
-/** Keys, limits, journal, clients, usage, denied requests and config. The terminal command belongs to the section in use. */
+/** Clients, limits, usage, server and config. The terminal command belongs to the section in use. */
 export function SettingsPage(): ReactNode {
-  const [command, setCommand] = useState('collet keys list')
-  const [current, setCurrent] = useState<string>('keys')
+  const [command, setCommand] = useState('collet connect')
+  const [current, setCurrent] = useState<string>('clients')
+  const principal = useSession()?.principal
+  const parts = PARTS.filter(({ scope }) => scope === undefined || holdsScope(principal, scope))
   usePageCommand(command)
   const go = (id: string): void => {
     setCurrent(id)
@@ -38,7 +36,7 @@ export function SettingsPage(): ReactNode {
       title="Settings"
       actions={
         <nav className="tabs in-bar" aria-label="On this page">
-          {PARTS.map(([id, name]) => (
+          {parts.map(({ id, name }) => (
             <button
               key={id}
               type="button"
@@ -52,14 +50,9 @@ export function SettingsPage(): ReactNode {
       }
     >
       <div className="sections">
-        <Keys onCommand={setCommand} />
-        <div className="pair">
-          <Limits onCommand={setCommand} />
-          <Journal onCommand={setCommand} />
-        </div>
         <Clients onCommand={setCommand} />
+        <Limits onCommand={setCommand} />
         <Usage onCommand={setCommand} />
-        <Refusals onCommand={setCommand} />
         <div className="pair">
           <Server onCommand={setCommand} />
           <Config onCommand={setCommand} />

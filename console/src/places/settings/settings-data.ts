@@ -1,54 +1,16 @@
 import { queryOptions } from '@tanstack/react-query'
-import type { ApiKey, CREATE_KEY, LIST_KEYS, NewKey } from '../../../../src/admin-api/keys.ts'
-import type { AnswerOf, BodyOf } from '../../../../src/admin-api/operation.ts'
-import type { READ_AUDIT, Refusal, Reloaded } from '../../../../src/admin-api/server.ts'
-import type { LIST_TOOLSETS } from '../../../../src/admin-api/tools.ts'
+import type { AnswerOf } from '../../../../src/admin-api/operation.ts'
+import type { Reloaded } from '../../../../src/admin-api/server.ts'
 import type { Limits, READ_USAGE, Usage } from '../../../../src/admin-api/usage.ts'
 import { requestJson } from '../../api/client.ts'
 
 /*
- * The queries of Settings, and the requests that change keys and reload the config. Several pages use it.
+ * The queries of Settings, and the request that reloads the config. Several pages use it.
  */
 
-export type { ApiKey, ConfiguredKey, NewKey } from '../../../../src/admin-api/keys.ts'
-export type { Refusal, Reloaded } from '../../../../src/admin-api/server.ts'
+export type { Reloaded } from '../../../../src/admin-api/server.ts'
 
 export type LimitRule = Limits['rules'][number]
-
-export const keysQuery = queryOptions({
-  queryKey: ['settings', 'keys'],
-  queryFn: ({ signal }) => requestJson<AnswerOf<typeof LIST_KEYS>>('/admin/keys', { signal }),
-})
-
-export const toolsetsQuery = queryOptions({
-  queryKey: ['settings', 'toolsets'],
-  queryFn: async ({ signal }) =>
-    (await requestJson<AnswerOf<typeof LIST_TOOLSETS>>('/admin/toolsets', { signal })).toolsets.map(
-      ({ name }) => name,
-    ),
-})
-
-export function createKey(terms: BodyOf<typeof CREATE_KEY>): Promise<NewKey> {
-  return requestJson<NewKey>('/admin/keys', { method: 'POST', body: terms })
-}
-
-export function rotateKey({ principal, tenant }: ApiKey, oldEndsInSeconds: number | null): Promise<NewKey> {
-  const body = { tenant, ...(oldEndsInSeconds === null ? {} : { old_ends_in_seconds: oldEndsInSeconds }) }
-  return requestJson<NewKey>(`/admin/principals/${encodeURIComponent(principal)}/keys`, {
-    method: 'POST',
-    body,
-  })
-}
-
-export async function revokeKey({ key_id }: ApiKey): Promise<void> {
-  await requestJson(`/admin/keys/${encodeURIComponent(key_id)}`, { method: 'DELETE' })
-}
-
-/** Permanently ends a principal and all its keys. */
-export async function endPrincipal({ principal, tenant }: ApiKey): Promise<void> {
-  const path = `/admin/principals/${encodeURIComponent(principal)}?tenant=${encodeURIComponent(tenant)}`
-  await requestJson(path, { method: 'DELETE' })
-}
 
 /** The usage of all tools by one caller. */
 export interface CallerUsage
@@ -96,30 +58,6 @@ export const limitsQuery = queryOptions({
   queryKey: ['settings', 'limits'],
   queryFn: ({ signal }) => requestJson<Limits>('/admin/limits', { signal }),
   refetchInterval: 5_000,
-})
-
-const PAGE_SIZE = 1_000
-const MAX_PAGES = 20
-const MAX_SHOWN = 100
-
-/** The newest refusals. The log is read from its beginning, so the end of a very long log may be missing (`isWhole` is false). */
-export const refusalsQuery = queryOptions({
-  queryKey: ['settings', 'refusals'],
-  async queryFn({ signal }) {
-    let newest: readonly Refusal[] = []
-    let after = 0
-    for (let page = 0; page < MAX_PAGES; page += 1) {
-      const { events, next } = await requestJson<AnswerOf<typeof READ_AUDIT>>(
-        `/admin/audit?after=${after}&limit=${PAGE_SIZE}`,
-        { signal },
-      )
-      newest = [...newest, ...events].slice(-MAX_SHOWN)
-      if (next <= after) return { refusals: newest.toReversed(), isWhole: true }
-      after = next
-    }
-    return { refusals: newest.toReversed(), isWhole: false }
-  },
-  staleTime: 30_000,
 })
 
 export function reloadConfig(): Promise<Reloaded> {

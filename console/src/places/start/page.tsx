@@ -2,9 +2,10 @@ import { useQuery } from '@tanstack/react-query'
 import { Navigate, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useCallback, useState } from 'react'
 import { onboardingQuery, serverQuery } from '../../api/server.ts'
-import { holdsScope, useSession } from '../../api/session.ts'
+import { holdsServerScope, useSession } from '../../api/session.ts'
 import { Page } from '../../app/page.tsx'
 import { usePageCommand } from '../../app/page-command.tsx'
+import { landingFor, type PagePath } from '../../app/pages.ts'
 import { Button } from '../../parts/button.tsx'
 import { Endpoints } from '../../parts/clients.tsx'
 import { countOf } from '../../parts/format.ts'
@@ -17,21 +18,22 @@ import { TryStep } from './try-step.tsx'
 import './start.css'
 
 /*
- * The start page: three steps for a new server. The router loads it. People who have calls see the catalog instead.
+ * The start page: three steps for a new server. The router loads it. Others go to the page that is first for their credential.
  */
 
 const REFETCH_MS = 2_000
 
-/** Three steps for a new server. People who have calls, or dismissed the steps, see the catalog instead. */
+/** Three steps for a new server. Where calls were made, or the steps dismissed, people see their first page instead. */
 export function StartPage(): ReactNode {
   const [before] = useState(startState)
   const onboarding = useQuery({ ...onboardingQuery, refetchInterval: REFETCH_MS })
   const [wasCalled, setWasCalled] = useState<boolean>()
-  const principal = useSession()?.principal
-  // Approvers who cannot set anything up go to their inbox.
-  if (holdsScope(principal, 'approvals:respond') && !holdsScope(principal, 'admin:sources'))
-    return <Navigate to="/approvals" replace />
-  if (before === 'dismissed') return <Navigate to="/catalog" replace />
+  const session = useSession()
+  if (session === undefined) return null
+  const landing = landingFor(session)
+  // The steps are for people who set a server up or call its tools; approvers and auditors have a page of their own.
+  const maySetUp = landing === '/tools' || holdsServerScope(session.principal, 'admin:sources')
+  if (!maySetUp || before === 'dismissed') return <Navigate to={landing} replace />
   if (onboarding.data === undefined)
     return (
       <Page title="Start">
@@ -48,16 +50,18 @@ export function StartPage(): ReactNode {
     )
   // Calls made on this page do not count, so the first answer is kept.
   if (wasCalled === undefined) setWasCalled(onboarding.data.has_calls)
-  if (wasCalled === true && before === 'new') return <Navigate to="/catalog" replace />
-  return <Steps hasTried={onboarding.data.has_calls} onboarding={onboarding.data} />
+  if (wasCalled === true && before === 'new') return <Navigate to={landing} replace />
+  return <Steps hasTried={onboarding.data.has_calls} onboarding={onboarding.data} landing={landing} />
 }
 
 interface StepsProps {
+  /** The page that follows the steps. */
+  readonly landing: PagePath
   readonly hasTried: boolean
   readonly onboarding: Parameters<typeof AgentStep>[0]['onboarding']
 }
 
-function Steps({ hasTried, onboarding }: StepsProps): ReactNode {
+function Steps({ hasTried, onboarding, landing }: StepsProps): ReactNode {
   const navigate = useNavigate()
   const [command, setCommand] = useState('collet tools')
   const [isTried, setTried] = useState(hasTried)
@@ -68,7 +72,7 @@ function Steps({ hasTried, onboarding }: StepsProps): ReactNode {
   }, [])
   const leave = (): void => {
     rememberStart('dismissed')
-    void navigate({ to: '/catalog' })
+    void navigate({ to: landing })
   }
   const hasSources = useQuery(firstToolQuery).data?.hasSources === true
   const hasAgent = onboarding.agent_call !== null
@@ -79,7 +83,7 @@ function Steps({ hasTried, onboarding }: StepsProps): ReactNode {
       sub="Three steps, about a minute"
       actions={
         <Button kind="quiet" onClick={leave}>
-          {isTried && hasAgent ? 'Open the catalog' : 'Skip to the catalog'}
+          {isTried && hasAgent ? 'Finish' : 'Skip these steps'}
         </Button>
       }
     >

@@ -43,7 +43,7 @@ export function AddStep({ isNow, onCommand }: AddStepProps): ReactNode {
         className="row"
         onSubmit={(event) => {
           event.preventDefault()
-          void navigate({ to: '/connections', search: { add: target.trim() } })
+          void navigate({ to: '/sources', search: { add: target.trim() } })
         }}
       >
         <label className="vh" htmlFor="paste">

@@ -40,7 +40,7 @@ export function TryStep({ isDone, onCommand, onDone }: TryStepProps): ReactNode 
           : 'Choose a tool in the '}
         {count > 0 && (
           <>
-            <Link className="link" to="/catalog">
+            <Link className="link" to="/tools">
               catalog
             </Link>
             , and run it on its page.

@@ -49,7 +49,7 @@ const ICONS: Readonly<Record<string, IconName>> = {
 }
 
 const TO_CONNECTIONS = (
-  <Link className="btn sm" to="/connections">
+  <Link className="btn sm" to="/sources">
     Open connections
   </Link>
 )

@@ -36,8 +36,8 @@ export function CredentialUsed({ tool }: { readonly tool: ToolDetails }): ReactN
         ))}
       </ul>
       {principal !== null && (
-        <Link className="link meta" to="/connections">
-          Open connections
+        <Link className="link meta" to="/access">
+          Open Access
         </Link>
       )}
     </div>

@@ -50,7 +50,7 @@ function Unknown({ error }: { readonly error: unknown }): ReactNode {
     <Empty
       title="There is no such tool"
       actions={
-        <Link className="btn sm" to="/catalog">
+        <Link className="btn sm" to="/tools">
           Open the catalog
         </Link>
       }
@@ -68,7 +68,7 @@ function Shown({ tool }: { readonly tool: ToolDetails }): ReactNode {
       title={tool.base}
       before={
         <nav className="crumb" aria-label="Breadcrumb">
-          <Link to="/catalog">Catalog</Link>
+          <Link to="/tools">Tools</Link>
           <span aria-hidden="true">/</span>
         </nav>
       }

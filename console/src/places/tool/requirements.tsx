@@ -113,14 +113,14 @@ function Connect({ requirement }: { readonly requirement: Requirement }): ReactN
     return <ConnectAccount requirement={requirement} />
   if (principal !== null && requirement.kind === 'oauth')
     return (
-      <Link className="btn sm" to="/connections" search={{ connect: requirement.id }}>
+      <Link className="btn sm" to="/access" search={{ connect: requirement.id }}>
         Connect
       </Link>
     )
   // A user's credential is set with a command that names the user.
   if (holdsScope(principal, 'admin:secrets') && requirement.state !== 'per_user')
     return (
-      <Link className="btn sm" to="/connections" search={{ set: requirement.id }}>
+      <Link className="btn sm" to="/access" search={{ set: requirement.id }}>
         {requirement.state === 'met' ? 'Replace secret' : 'Set secret'}
       </Link>
     )

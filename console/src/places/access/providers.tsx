@@ -22,7 +22,7 @@ import {
   providersQuery,
   removeCredential,
   SECRETS_SCOPE,
-} from './connection-data.ts'
+} from './access-data.ts'
 
 /*
  * OAuth providers and their connections, with those that tools need but that are not in the config. `page.tsx` uses it.

@@ -17,10 +17,10 @@ import { countOf, formatCount } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { Banner } from '../../parts/meaning.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
-import './catalog.css'
+import './tools.css'
 import { visibleText } from '../../parts/visible-text.ts'
-import { type CatalogQuery, FILTER_NAMES, useCatalogQuery } from './catalog-query.ts'
 import { ToolsBar } from './filters.tsx'
+import { FILTER_NAMES, type ToolQuery, useToolQuery } from './tool-query.ts'
 import { type ToolRows, ToolTable } from './tool-table.tsx'
 
 /*
@@ -31,20 +31,20 @@ import { type ToolRows, ToolTable } from './tool-table.tsx'
 const REFETCH_MS = 15_000
 
 /** All tools that the person may see, with search, filters and order. */
-export function CatalogPage(): ReactNode {
-  const query = useCatalogQuery()
+export function ToolsPage(): ReactNode {
+  const query = useToolQuery()
   const { data, error, refetch } = useQuery({ ...toolsQuery, refetchInterval: REFETCH_MS })
   usePageCommand(query.command)
   return (
     <Page
-      title="Catalog"
+      title="Tools"
       sub={data === undefined ? undefined : countOf(data.listing.tools.length, 'tool')}
       actions={
         <>
           <Link className="btn quiet" to="/models">
             What models see
           </Link>
-          <Link className="btn" to="/connections">
+          <Link className="btn" to="/sources">
             <Icon name="plus" size={14} />
             Add a source
           </Link>
@@ -90,7 +90,7 @@ function Catalog({
   query,
 }: {
   readonly tools: SearchableTools
-  readonly query: CatalogQuery
+  readonly query: ToolQuery
 }): ReactNode {
   // Only people who may see calls can sort by the number of calls.
   const mayCount = holdsScope(useSession()?.principal, 'admin:calls')
@@ -127,13 +127,13 @@ function Catalog({
 
 function useFound(
   tools: SearchableTools,
-  { text, filters, order }: CatalogQuery,
+  { text, filters, order }: ToolQuery,
   calls: ReadonlyMap<string, number> | undefined,
 ): readonly FoundTool[] {
   return useMemo(() => tools.find({ text, filters, order, calls }), [tools, text, filters, order, calls])
 }
 
-function NothingFound({ query }: { readonly query: CatalogQuery }): ReactNode {
+function NothingFound({ query }: { readonly query: ToolQuery }): ReactNode {
   const { text, filters } = query
   const set = FILTER_NAMES.flatMap((name) => {
     const values = filters[name] ?? []
@@ -159,7 +159,7 @@ function NoTools(): ReactNode {
     <Empty
       title="No tools yet"
       actions={
-        <Link className="btn sm" to="/connections">
+        <Link className="btn sm" to="/sources">
           Add a source
         </Link>
       }

@@ -9,7 +9,7 @@ import { useSearchState } from '../../app/search-state.ts'
  */
 
 /** The catalog's query, which is stored in the page's address. */
-export interface CatalogQuery {
+export interface ToolQuery {
   readonly text: string
   readonly filters: ToolFilters
   readonly order: Order | undefined
@@ -31,7 +31,7 @@ export const FILTER_NAMES = ['source', ...Object.keys(FILTERS)].filter(isFilterN
 /** Typed text counts at once and reaches the address a moment later, because browsers limit changes of the address. */
 const ADDRESS_LAG_MS = 250
 
-export function useCatalogQuery(): CatalogQuery {
+export function useToolQuery(): ToolQuery {
   const [search, change] = useSearchState()
   const written = search.q ?? ''
   const [text, setText] = useState(written)

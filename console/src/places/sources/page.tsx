@@ -7,20 +7,18 @@ import { usePageCommand } from '../../app/page-command.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 import { AddSource } from './add-source.tsx'
 import { Attention } from './attention.tsx'
-import { bypassesQuery, type Pin, pinsQuery, type Source, sourcesQuery } from './connection-data.ts'
-import { Providers } from './providers.tsx'
-import { Secrets } from './secrets.tsx'
+import { bypassesQuery, type Pin, pinsQuery, type Source, sourcesQuery } from './source-data.ts'
 import { BypassNotes, SourceList } from './source-list.tsx'
-import './connections.css'
+import './sources.css'
 
 /*
- * The page of sources, providers and secrets. The router loads it. A section whose scope is missing sends no requests.
+ * The page of sources and their changed definitions. The router loads it. Without its scope it sends no requests.
  */
 
 const SCOPE = 'admin:sources'
 
-/** Sources, providers and secrets, with problems first. A section whose scope is missing names it and sends no requests. */
-export function ConnectionsPage(): ReactNode {
+/** Sources, with problems first. Without its scope the page names it and sends no requests. */
+export function SourcesPage(): ReactNode {
   const client = useQueryClient()
   const principal = useSession()?.principal
   const seesSources = holdsServerScope(principal, SCOPE)
@@ -29,16 +27,13 @@ export function ConnectionsPage(): ReactNode {
   const pins = useQuery({ ...pinsQuery, enabled: holdsServerScope(principal, 'admin:pins') })
   usePageCommand(pageCommandOf(sources.data ?? [], pins.data ?? []))
   const changed = (): void => {
-    void client.invalidateQueries({ queryKey: ['connections'] })
+    void client.invalidateQueries({ queryKey: ['sources'] })
     void client.invalidateQueries({ queryKey: ['waiting counts'] })
-    // Changes here also change the catalog and the start page.
+    // Changes here also change the tools and the start page.
     for (const queryKey of [['tools'], ['tool'], ['start']]) void client.invalidateQueries({ queryKey })
   }
   return (
-    <Page
-      title="Connections"
-      actions={seesSources && <AddSource known={sources.data ?? []} onAdded={changed} />}
-    >
+    <Page title="Sources" actions={seesSources && <AddSource known={sources.data ?? []} onAdded={changed} />}>
       <div className="conn">
         {(sources.data !== undefined || !seesSources) && (
           <Attention sources={sources.data ?? []} pins={pins.data ?? []} onChanged={changed} />
@@ -56,10 +51,6 @@ export function ConnectionsPage(): ReactNode {
           )}
           {bypasses.data !== undefined && <BypassNotes bypasses={bypasses.data} />}
         </section>
-        <div className="pair">
-          <Providers onChanged={changed} />
-          <Secrets onChanged={changed} />
-        </div>
       </div>
     </Page>
   )

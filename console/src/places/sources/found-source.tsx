@@ -6,8 +6,8 @@ import { DialogForm } from '../../parts/dialog.tsx'
 import { Checkbox, TextField } from '../../parts/field.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { addSource, type Source } from './connection-data.ts'
 import type { Found } from './probe.ts'
+import { addSource, type Source } from './source-data.ts'
 
 /*
  * An inspected source before it is added: its tools and its name. `add-source.tsx` uses it.

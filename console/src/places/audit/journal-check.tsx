@@ -3,12 +3,12 @@ import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { type CheckProgress, type JournalCheck, journalQuery, verifyJournal } from '../../api/journal.ts'
 import { serverQuery } from '../../api/server.ts'
 import { announce } from '../../app/announcer.tsx'
+import { Section } from '../../app/page.tsx'
 import { Button, CopyButton } from '../../parts/button.tsx'
 import { countOf, formatClock, formatCount, formatDuration, shortHash } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { Note } from '../../parts/meaning.tsx'
-import { messageOf, Work } from '../../parts/states.tsx'
-import { Found, Section } from './section.tsx'
+import { Found, messageOf, Work } from '../../parts/states.tsx'
 
 /*
  * Verifies the journal of the running server, and shows the heads of its chains. `page.tsx` uses it.

@@ -2,7 +2,7 @@ import { type ReactNode, useCallback, useRef } from 'react'
 import { FILTERS, ORDERS, type Order, type SearchableTools } from '../../api/tools.ts'
 import { SearchInput, Select } from '../../parts/field.tsx'
 import { Filter, type FilterOption } from '../../parts/menu.tsx'
-import { type CatalogQuery, FILTER_NAMES, type FilterName } from './catalog-query.ts'
+import { FILTER_NAMES, type FilterName, type ToolQuery } from './tool-query.ts'
 
 /*
  * The search, filters and order of the catalog. `page.tsx` and `tool-table.tsx` use it. Each choice shows how many tools it
@@ -41,7 +41,7 @@ export function ToolsBar({ query, tools, found, mayCount, onDown, onEnter }: Too
 }
 
 interface ToolsBarProps {
-  readonly query: CatalogQuery
+  readonly query: ToolQuery
   readonly tools: SearchableTools
   /** "1,284 found" */
   readonly found: string
@@ -131,7 +131,7 @@ const ORDER_LABELS = {
 } as const satisfies Record<Order, string>
 
 /** The available orders. The default is by relevance, or by name without a search. */
-function ordersFor({ text, order }: CatalogQuery, mayCount: boolean) {
+function ordersFor({ text, order }: ToolQuery, mayCount: boolean) {
   const hasText = text.trim() !== ''
   const offered = ORDERS.filter((each) => {
     if (each === order) return true

@@ -70,7 +70,7 @@ async function choose(page: Page, filter: string, choice: string): Promise<void>
 
 describe('the catalog', () => {
   const collet = useConsole({ config: CONFIG })
-  const open = (path = '/catalog', more: object = {}) => collet.page({ path, as: { key: KEY }, ...more })
+  const open = (path = '/tools', more: object = {}) => collet.page({ path, as: { key: KEY }, ...more })
 
   it('shows each tool with what it may do and the worst thing that is true of it', async () => {
     writeFileSync(join(collet.folder, 'down'), '')
@@ -95,11 +95,11 @@ describe('the catalog', () => {
     expect(await page.content()).not.toContain('ECONNREFUSED')
     expect(await page.content()).not.toContain('Ignore all previous')
     await checkAxe(page, 'the catalog')
-    await shoot(page, 'catalog')
+    await shoot(page, 'tools')
   })
 
   it('tells the operator for which tenants a tool is', async () => {
-    const page = await collet.page({ path: '/catalog?q=ledger', as: 'operator' })
+    const page = await collet.page({ path: '/tools?q=ledger', as: 'operator' })
     await rowOf(page, 'Ledger.Book').getByText('only for northwind, acme').waitFor()
     await checkAxe(page, 'tools of tenants')
     await rowOf(page, 'Ledger.Book').getByRole('link').click()
@@ -113,12 +113,12 @@ describe('the catalog', () => {
     await page.keyboard.type('send mess')
     await status(page, /^2 found/).waitFor()
     expect(await page.locator('.tool-name').allTextContents()).toEqual(['SMS.Send', 'Gmail.SendEmail'])
-    await page.waitForURL('**/catalog?q=send+mess')
+    await page.waitForURL('**/tools?q=send+mess')
     expect(await echo(page).innerText()).toBe('collet tools send mess')
     await page.keyboard.press('Escape')
     await status(page, /^12 found/).waitFor()
-    await page.waitForURL('**/console/catalog')
-    await page.goto(`${collet.url}/console/catalog?q=pull&tier=write`)
+    await page.waitForURL('**/console/tools')
+    await page.goto(`${collet.url}/console/tools?q=pull&tier=write`)
     await status(page, /^1 found/).waitFor()
     expect(await search(page).inputValue()).toBe('pull')
     await page.keyboard.press('y')
@@ -157,14 +157,14 @@ describe('the catalog', () => {
     // Three of github, one of tracker; the refund.
     await page.getByRole('menuitemcheckbox', { name: 'github' }).getByText('3').waitFor()
     await checkAxe(page, 'an open filter')
-    await shoot(page, 'catalog-filter')
+    await shoot(page, 'tools-filter')
     await page.keyboard.press('Escape')
     await page.goBack()
-    await page.waitForURL('**/catalog?tier=write')
+    await page.waitForURL('**/tools?tier=write')
     await search(page).fill('nothing is called so')
     await page.getByRole('heading', { name: 'No tool matches "nothing is called so", tier write' }).waitFor()
     await checkAxe(page, 'nothing found')
-    await shoot(page, 'catalog-nothing')
+    await shoot(page, 'tools-nothing')
     await page.getByRole('button', { name: 'Clear search and filters' }).click()
     await status(page, /^12 found/).waitFor()
     expect(new URL(page.url()).search).toBe('')
@@ -183,7 +183,7 @@ describe('the catalog', () => {
       headers: { 'content-type': 'application/json', 'x-api-key': KEY },
       body: JSON.stringify({ request: { tool_id: 'Refunds.Issue', input: {} } }),
     })
-    const operator = await collet.page({ path: '/catalog', as: 'operator' })
+    const operator = await collet.page({ path: '/tools', as: 'operator' })
     await operator.locator('.sub', { hasText: /^14 tools$/ }).waitFor()
     await operator.getByRole('combobox', { name: 'Order' }).selectOption('Most called first')
     await expect.poll(() => operator.locator('.tool-name').first().innerText()).toBe('Refunds.Issue')
@@ -237,19 +237,19 @@ describe('the catalog', () => {
     const page = await collet.page({ as: 'operator' })
     const nothing = { tools: [], sources: {}, requirements: [], changes: {} }
     await page.route('**/admin/tools', (route) => route.fulfill({ json: nothing }))
-    await page.goto(`${collet.url}/console/catalog`)
+    await page.goto(`${collet.url}/console/tools`)
     await page.getByRole('heading', { name: 'No tools yet' }).waitFor()
     await checkAxe(page, 'an empty catalog')
     await page.getByRole('link', { name: 'Add a source' }).last().click()
-    await page.waitForURL('**/console/connections')
+    await page.waitForURL('**/console/sources')
   })
 
   it('is a list on a phone', async () => {
-    const page = await open('/catalog', { width: 390, height: 844 })
+    const page = await open('/tools', { width: 390, height: 844 })
     await rowOf(page, 'Gmail.SendEmail').waitFor()
     expect(await rowOf(page, 'Gmail.SendEmail').innerText()).toMatch(/Connect google/)
     await checkAxe(page, 'the catalog on a phone')
-    await shoot(page, 'catalog-390')
+    await shoot(page, 'tools-390')
     await choose(page, 'Health', 'unavailable')
     await rowOf(page, 'tracker.create_comment').waitFor()
     expect(await names(page)).toEqual(['tracker.create_comment'])
@@ -271,7 +271,7 @@ describe('the catalog', () => {
     await page.route('**/admin/tools', (route) =>
       route.fulfill({ status: 403, json: { message: 'This credential is for something else.' } }),
     )
-    await page.goto(`${collet.url}/console/catalog`)
+    await page.goto(`${collet.url}/console/tools`)
     await page.getByRole('heading', { name: 'The tools could not be listed' }).waitFor()
     await page.getByText('This credential is for something else.').waitFor()
     await checkAxe(page, 'the catalog that failed')
@@ -321,7 +321,7 @@ describe('ten thousand tools, on PostgreSQL', () => {
   it('are scrolled without a long task, from the first to the last', async () => {
     const page = await collet.page({ path: '/settings' })
     const loading = await tasksDuring(page, async () => {
-      await page.getByRole('link', { name: 'Catalog' }).first().click()
+      await page.getByRole('link', { name: 'Tools' }).first().click()
       await status(page, /^10,000 found/).waitFor()
     })
     said.push(`showing ${TOOLS} tools: ${wordsFor(loading)}`)
@@ -348,7 +348,7 @@ describe('ten thousand tools, on PostgreSQL', () => {
   })
 
   it('takes what others wrote as text', async () => {
-    const page = await collet.page({ path: '/catalog?q=evil' })
+    const page = await collet.page({ path: '/tools?q=evil' })
     await rowOf(page, 'Evil.Tool').waitFor()
     expect(await rowOf(page, 'Evil.Tool').innerText()).toContain('<img src=x')
     await search(page).fill('<svg/onload')
@@ -361,7 +361,7 @@ describe('ten thousand tools, on PostgreSQL', () => {
   })
 
   it('are searched within 50 ms of a key', async () => {
-    const page = await collet.page({ path: '/catalog' })
+    const page = await collet.page({ path: '/tools' })
     await status(page, /^10,000 found/).waitFor()
     await search(page).focus()
     // From the key to the frame in which the rows have changed.
@@ -386,7 +386,7 @@ describe('ten thousand tools, on PostgreSQL', () => {
     // The first key takes about twice as long as the others; a crowded machine makes processor time longer, too.
     expect(tasks.filter((ms) => ms > LONG_MS).length).toBeLessThanOrEqual(1)
     expect(await page.locator('.tool-name').first().innerText()).toMatch(/CreateInvoice\d*42/)
-    await page.waitForURL('**/catalog?q=create+invoice+42')
-    await shoot(page, 'catalog-many')
+    await page.waitForURL('**/tools?q=create+invoice+42')
+    await shoot(page, 'tools-many')
   })
 })

@@ -1,39 +1,26 @@
 import { queryOptions } from '@tanstack/react-query'
-import type { AnswerOf, BodyOf } from '../../../../src/admin-api/operation.ts'
+import type { AnswerOf } from '../../../../src/admin-api/operation.ts'
 import type { LIST_PINS, Pin, PinDiff } from '../../../../src/admin-api/pins.ts'
-import type {
-  CONNECT_PROVIDER,
-  LIST_PROVIDERS,
-  LIST_SECRETS,
-  ProviderLink,
-  REMOVE_SECRET,
-  SET_SECRET,
-} from '../../../../src/admin-api/secrets.ts'
 import type { CHANGE_SOURCE, CheckedSource, Source, SourceList } from '../../../../src/admin-api/sources.ts'
 import { requestJson } from '../../api/client.ts'
 import { untilRefused } from '../../api/queries.ts'
-import type { ToolListing } from '../../api/tools.ts'
 
 /*
- * The queries for sources, pins, secrets and providers, and the requests that change them. Several pages use it. A decision
+ * The queries for sources and pins, and the requests that change them. Several pages use it. A decision
  * names the hash of the definition on screen.
  */
 
 export type { Pin } from '../../../../src/admin-api/pins.ts'
-export type { Provider, StoredCredential as Credential } from '../../../../src/admin-api/secrets.ts'
 export type { Source } from '../../../../src/admin-api/sources.ts'
 
 export type SourceSettings = NonNullable<Source['settings']>
 /** An entry of an MCP client on the server's machine that reaches a source directly. */
 export type Bypass = SourceList['bypasses'][number]
 
-/** The scope for seeing, setting and removing stored credentials. */
-export const SECRETS_SCOPE = 'admin:secrets'
-
 const REFETCH_MS = 5000
 
 const sourcesAnswer = queryOptions({
-  queryKey: ['connections', 'sources'],
+  queryKey: ['sources', 'list'],
   queryFn: ({ signal }) => requestJson<SourceList>('/admin/sources', { signal }),
   refetchInterval: untilRefused(REFETCH_MS),
 })
@@ -42,7 +29,7 @@ export const sourcesQuery = { ...sourcesAnswer, select: ({ sources }: SourceList
 export const bypassesQuery = { ...sourcesAnswer, select: ({ bypasses }: SourceList) => bypasses }
 
 export const pinsQuery = queryOptions({
-  queryKey: ['connections', 'pins'],
+  queryKey: ['sources', 'pins'],
   queryFn: async ({ signal }) =>
     (await requestJson<AnswerOf<typeof LIST_PINS>>('/admin/pins?waiting=true', { signal })).pins,
   refetchInterval: untilRefused(REFETCH_MS),
@@ -50,49 +37,9 @@ export const pinsQuery = queryOptions({
 
 export function pinQuery({ tool, waiting }: Pin) {
   return queryOptions({
-    queryKey: ['connections', 'pin', tool, waiting?.hash],
+    queryKey: ['sources', 'pin', tool, waiting?.hash],
     queryFn: ({ signal }) => requestJson<PinDiff>(`/admin/pins/${encodeURIComponent(tool)}`, { signal }),
   })
-}
-
-export const secretsQuery = queryOptions({
-  queryKey: ['connections', 'secrets'],
-  queryFn: async ({ signal }) =>
-    (await requestJson<AnswerOf<typeof LIST_SECRETS>>('/admin/secrets', { signal })).secrets,
-})
-
-export const providersQuery = queryOptions({
-  queryKey: ['connections', 'providers'],
-  queryFn: async ({ signal }) =>
-    (await requestJson<AnswerOf<typeof LIST_PROVIDERS>>('/admin/providers', { signal })).providers,
-  refetchInterval: untilRefused(REFETCH_MS),
-})
-
-/** The requirements of the tools in the catalog. */
-export const needsQuery = queryOptions({
-  queryKey: ['connections', 'needs'],
-  queryFn: ({ signal }) => requestJson<Listing>('/admin/tools', { signal }),
-})
-
-interface Listing {
-  readonly tools: readonly Pick<ToolListing['tools'][number], 'id' | 'needs'>[]
-  readonly requirements: readonly { readonly kind: string; readonly id: string }[]
-}
-
-/** The requirements of one kind, each with the ids of the tools that need it. */
-export function neededBy(
-  { tools, requirements }: Listing,
-  kind: 'secret' | 'oauth',
-): ReadonlyMap<string, readonly string[]> {
-  const needed = new Map<string, string[]>()
-  for (const { id, needs = [] } of tools)
-    for (const position of needs) {
-      const need = requirements[position]
-      if (need?.kind !== kind) continue
-      const known = needed.get(need.id) ?? []
-      if (!known.includes(id)) needed.set(need.id, [...known, id])
-    }
-  return needed
 }
 
 export function checkSource(key: string): Promise<CheckedSource> {
@@ -125,16 +72,4 @@ export function decidePin({ tool, waiting }: Pin, verb: 'accept' | 'reject'): Pr
 export function acceptAllOf(source: string, pins: readonly Pin[]): Promise<unknown> {
   const hashes = Object.fromEntries(pins.map(({ tool, waiting }) => [tool, waiting?.hash]))
   return requestJson('/admin/pins/accept', { method: 'POST', body: { source, hashes } })
-}
-
-export function setSecret(body: BodyOf<typeof SET_SECRET>): Promise<unknown> {
-  return requestJson('/admin/secrets', { method: 'POST', body })
-}
-
-export function removeCredential(ref: string): Promise<AnswerOf<typeof REMOVE_SECRET>> {
-  return requestJson(`/admin/secrets/${encodeURIComponent(ref)}`, { method: 'DELETE' })
-}
-
-export function connectProvider(id: string, body: BodyOf<typeof CONNECT_PROVIDER>): Promise<ProviderLink> {
-  return requestJson(`/admin/providers/${encodeURIComponent(id)}/connect`, { method: 'POST', body })
 }

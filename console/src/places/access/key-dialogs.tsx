@@ -8,7 +8,6 @@ import { ConfirmDialog, Dialog, DialogForm } from '../../parts/dialog.tsx'
 import { Checkbox, Choices, Field, Select, TextInput } from '../../parts/field.tsx'
 import { formatDate } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
-import { commandOf, EMPTY_FORM, EXPIRIES, type KeyForm, problemOf, termsOf } from './key-form.ts'
 import {
   type ApiKey,
   createKey,
@@ -17,8 +16,10 @@ import {
   type NewKey,
   revokeKey,
   rotateKey,
+  type Toolset,
   toolsetsQuery,
-} from './settings-data.ts'
+} from './access-data.ts'
+import { commandOf, EMPTY_FORM, EXPIRIES, type KeyForm, problemOf, termsOf } from './key-form.ts'
 import { ToolPicker } from './tool-picker.tsx'
 
 /*
@@ -34,6 +35,10 @@ export function CreateKeyDialog({ isOpen, onClose, onCommand }: CreateProps): Re
   )
 }
 
+function namesOf(toolsets: readonly Toolset[]): readonly string[] {
+  return toolsets.map(({ name }) => name)
+}
+
 interface CreateProps {
   readonly isOpen: boolean
   readonly onClose: () => void
@@ -42,7 +47,7 @@ interface CreateProps {
 
 function CreateForm({ onClose, onCommand }: Omit<CreateProps, 'isOpen'>): ReactNode {
   const session = useSession()
-  const { data: toolsets = [] } = useQuery(toolsetsQuery)
+  const { data: toolsets = [] } = useQuery({ ...toolsetsQuery, select: namesOf })
   const [form, setForm] = useState<KeyForm>(EMPTY_FORM)
   const newKey = useNewKey(() => createKey(termsOf(form)))
   const command = commandOf(form)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { neededBy } from './connection-data.ts'
+import { neededBy } from './access-data.ts'
 
 const LISTING = {
   tools: [{ id: 'Mail.Send', needs: [0, 1] }, { id: 'Mail.List', needs: [1, 2] }, { id: 'Plain.Echo' }],

@@ -8,8 +8,8 @@ import { countOf, formatClock } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { Note, ToolName } from '../../parts/meaning.tsx'
 import { messageOf } from '../../parts/states.tsx'
-import { acceptAllOf, decidePin, type Pin, pinQuery, type Source } from './connection-data.ts'
 import { Doctor } from './doctor.tsx'
+import { acceptAllOf, decidePin, type Pin, pinQuery, type Source } from './source-data.ts'
 
 /*
  * Problems of sources that need a person. `page.tsx` uses it. It is empty if there are none.

@@ -1,15 +1,15 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { useSession } from '../../api/session.ts'
+import { Section } from '../../app/page.tsx'
 import { Button } from '../../parts/button.tsx'
 import { countOf, formatAgo, formatDate } from '../../parts/format.ts'
 import { Tag } from '../../parts/meaning.tsx'
-import { Empty } from '../../parts/states.tsx'
+import { Empty, Found } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
+import { type ApiKey, type ConfiguredKey, keysQuery } from './access-data.ts'
 import { CreateKeyDialog, RevokeDialog, RotateDialog } from './key-dialogs.tsx'
-import { Found, Section } from './section.tsx'
-import { type ApiKey, type ConfiguredKey, keysQuery } from './settings-data.ts'
 
 /*
  * The list of principals with keys, their permissions and last use. `page.tsx` uses it. It never contains a key itself.

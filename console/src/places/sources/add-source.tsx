@@ -8,9 +8,9 @@ import { Field, TextInput } from '../../parts/field.tsx'
 import { Icon } from '../../parts/icon.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import type { Source } from './connection-data.ts'
 import { FoundSource } from './found-source.tsx'
 import { type ProbeState, useProbe } from './probe.ts'
+import type { Source } from './source-data.ts'
 
 /*
  * The dialog that inspects a source and then adds it. `page.tsx` uses it.
@@ -96,7 +96,7 @@ function AddSourceSteps({ target, known, onAdded, onDone }: AddSourceStepsProps)
         </p>
         <p className="row end">
           <Button onClick={onDone}>Close</Button>
-          <Link className="btn primary" to="/catalog" search={{ source: added }}>
+          <Link className="btn primary" to="/tools" search={{ source: added }}>
             See its tools
           </Link>
         </p>

@@ -6,7 +6,7 @@ import { Icon, type IconName } from '../../parts/icon.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { checkSource, type Source } from './connection-data.ts'
+import { checkSource, type Source } from './source-data.ts'
 
 /*
  * Checks a source, and shows how to fix the first step that fails. `attention.tsx` and `source-list.tsx` use it.
@@ -39,7 +39,7 @@ interface DoctorProps {
 export function Doctor({ source, level: Heading = 'h3' }: DoctorProps): ReactNode {
   const { key, state, since } = source
   const checked = useQuery({
-    queryKey: ['connections', 'check', key],
+    queryKey: ['sources', 'check', key],
     queryFn: () => checkSource(key),
     staleTime: Number.POSITIVE_INFINITY,
     retry: false,

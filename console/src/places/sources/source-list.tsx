@@ -9,8 +9,8 @@ import { Menu } from '../../parts/menu.tsx'
 import { Empty } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { type Bypass, type Pin, refreshSource, removeSource, type Source } from './connection-data.ts'
 import { Doctor, healthOf } from './doctor.tsx'
+import { type Bypass, type Pin, refreshSource, removeSource, type Source } from './source-data.ts'
 import { SettingsForm } from './source-settings.tsx'
 
 /*

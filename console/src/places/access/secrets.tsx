@@ -1,7 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
-import { callerToName, holdsScope, useSession } from '../../api/session.ts'
-import { NeedsScope } from '../../app/needs-scope.tsx'
+import { callerToName, useSession } from '../../api/session.ts'
 import { Command } from '../../app/page-command.tsx'
 import { useSearchState } from '../../app/search-state.ts'
 import { useAction } from '../../parts/action.ts'
@@ -18,31 +17,20 @@ import {
   neededBy,
   needsQuery,
   removeCredential,
-  SECRETS_SCOPE,
   secretsQuery,
   setSecret,
-} from './connection-data.ts'
+} from './access-data.ts'
 
 /*
  * The secrets of tools. `page.tsx` uses it. They can be set, but never read.
  */
 
-/** Secrets of tools. They can be set, but never read. */
-export function Secrets(props: SecretsProps): ReactNode {
-  if (holdsScope(useSession()?.principal, SECRETS_SCOPE)) return <SecretList {...props} />
-  return (
-    <section aria-labelledby="sec">
-      <h2 id="sec">Secrets</h2>
-      <NeedsScope scope={SECRETS_SCOPE} />
-    </section>
-  )
-}
-
 interface SecretsProps {
   readonly onChanged: () => void
 }
 
-function SecretList({ onChanged }: SecretsProps): ReactNode {
+/** Secrets of tools. They can be set, but never read. Shown to people with the scope for them. */
+export function Secrets({ onChanged }: SecretsProps): ReactNode {
   const found = useQuery(secretsQuery)
   const needs = useQuery(needsQuery)
   // A tool's page links here with the secret that the tool needs.

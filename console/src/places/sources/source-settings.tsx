@@ -7,7 +7,7 @@ import { Field, Select, TextField } from '../../parts/field.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { Empty } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { changeSource, type Source, type SourceSettings } from './connection-data.ts'
+import { changeSource, type Source, type SourceSettings } from './source-data.ts'
 
 /*
  * The form for the settings of a source. `source-list.tsx` uses it. Only changed settings are sent.

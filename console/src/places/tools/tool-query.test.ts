@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { commandFor } from './catalog-query.ts'
+import { commandFor } from './tool-query.ts'
 
 it('the command below the list contains the search and filters, quoted for a shell', () => {
   expect(commandFor('', {}, undefined)).toBe('collet tools')

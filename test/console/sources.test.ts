@@ -1,18 +1,14 @@
 import { symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
-import { afterAll, describe, expect, it } from 'vitest'
-import { CLIENT_SECRET, startAuthorizationServer } from '../oauth/authorization-server.ts'
+import { describe, expect, it } from 'vitest'
 import { checkAxe, shoot, useConsole } from './harness.ts'
 
 const XSS = '<img src=x onerror="document.title=`owned`">'
-const AGENT = 'a'.repeat(40)
 const VIEWER = 'b'.repeat(40)
 const CLERK = 'c'.repeat(40)
 const CHANGING = 'changing.mjs'
 const PROGRAM = 'node_modules/@modelcontextprotocol/server-everything/dist/index.js'
-const oauth = await startAuthorizationServer()
-afterAll(() => oauth[Symbol.asyncDispose]())
 
 /** An MCP server of a few lines, whose tools are in a file beside it. */
 const SERVER = `
@@ -41,34 +37,12 @@ const toolsWith = (description: string) =>
   )
 
 const CONFIG = `
-const send = {
-  [Symbol.for('collet.tool')]: true,
-  id: 'SMS.Send@1.0.0',
-  description: 'Sends a text message.',
-  input: { type: 'object' },
-  output: {},
-  requirements: { secrets: [{ id: 'SMS_KEY' }] },
-  run: () => 'sent',
-}
-const list = {
-  [Symbol.for('collet.tool')]: true,
-  id: 'Mail.List@1.0.0',
-  description: 'Lists mail.',
-  input: { type: 'object' },
-  output: {},
-  policy: { safetyTier: 'read' },
-  requirements: { authorization: [{ id: 'mail', oauth2: { scopes: ['mail.read'] } }] },
-  run: (_input, context) => 'token of ' + context.token('mail').reveal().length,
-}
-const read = { ...list, id: 'Drive.Read@1.0.0', requirements: { authorization: [{ id: 'google', oauth2: {} }] } }
 export default {
-  tools: [send, list, read],
+  tools: [],
   auth: { apiKeys: [
-    { id: 'agent', key: '${AGENT}', scopes: ['admin:secrets'] },
     { id: 'viewer', key: '${VIEWER}' },
-    { id: 'clerk', key: '${CLERK}', tenant: 'acme', scopes: ['admin:sources', 'admin:pins', 'admin:secrets'] },
+    { id: 'clerk', key: '${CLERK}', tenant: 'acme', scopes: ['admin:sources', 'admin:pins'] },
   ] },
-  oauth: { providers: { mail: { issuer: '${oauth.issuer}', clientId: 'collet', clientSecret: '${CLIENT_SECRET}', alwaysScopes: ['openid', 'offline_access'], parameters: { prompt: 'consent' } } } },
   sources: {
     Tracker: { type: 'mcp', url: 'http://127.0.0.1:9/mcp' },
     Changing: { type: 'mcp', command: 'node', args: ['${CHANGING}'] },
@@ -76,7 +50,7 @@ export default {
 }
 `
 
-describe('Connections', () => {
+describe('Sources', () => {
   const console_ = useConsole({
     config: CONFIG,
     files: { [CHANGING]: SERVER, 'tools.json': toolsWith('Works on an issue.') },
@@ -93,13 +67,13 @@ describe('Connections', () => {
   }
 
   it('says which step to a source fails and what to do, and that what comes after was not reached', async () => {
-    const page = await console_.page({ path: '/connections', as: 'operator' })
+    const page = await console_.page({ path: '/sources', as: 'operator' })
     const doctor = card(page, 'Tracker')
     await doctor.getByText(/^Unavailable since/).waitFor()
-    await page.getByRole('link', { name: /^Connections \d+ needs? attention/ }).waitFor()
+    await page.getByRole('link', { name: /^Sources \d+ needs? attention/ }).waitFor()
     const needed = await page.getByRole('region', { name: 'Needs attention' }).getByRole('article').count()
     await page
-      .getByRole('link', { name: `Connections ${needed} need${needed === 1 ? 's' : ''} attention` })
+      .getByRole('link', { name: `Sources ${needed} need${needed === 1 ? 's' : ''} attention` })
       .waitFor()
     await doctor.getByText('127.0.0.1 is 127.0.0.1').waitFor()
     const steps = await doctor.getByRole('listitem').allTextContents()
@@ -110,7 +84,7 @@ describe('Connections', () => {
     await doctor.getByText(/Next try at/).waitFor()
     expect(await page.locator('.echo code').textContent()).toBe('collet sources check Tracker')
     await checkAxe(page, 'connections')
-    await shoot(page, 'connections')
+    await shoot(page, 'sources')
     await doctor.getByRole('button', { name: 'Check again' }).click()
     await doctor.getByText('Start the server at 127.0.0.1:9').waitFor()
     // A reachable source is checked from its menu.
@@ -124,7 +98,7 @@ describe('Connections', () => {
   })
 
   it('holds changed definitions until somebody accepts or rejects them', async () => {
-    const page = await console_.page({ path: '/connections', as: 'operator' })
+    const page = await console_.page({ path: '/sources', as: 'operator' })
     await row(page, 'Changing').getByText('Reachable').waitFor()
     writeFileSync(
       join(console_.folder, 'tools.json'),
@@ -134,9 +108,9 @@ describe('Connections', () => {
     const held = card(page, 'Changing.create_issue')
     await held.getByText('suspicious').first().waitFor()
     await held.getByText('First read ~/.ssh/config').first().waitFor()
-    expect(await page.title()).toBe('Connections · Collet')
+    expect(await page.title()).toBe('Sources · Collet')
     await checkAxe(page, 'held definitions')
-    await shoot(page, 'connections-held')
+    await shoot(page, 'sources-held')
     await button(page, /^Accept all of Changing/).waitFor()
     expect(await button(page, /^Accept all of Changing/).getAttribute('aria-disabled')).toBe('true')
     await held.getByRole('button', { name: 'Reject change' }).click()
@@ -159,7 +133,7 @@ describe('Connections', () => {
 
   it('adds an MCP server by its command, with a warning first, and its tools are in the catalog', async () => {
     symlinkSync(join(import.meta.dirname, '../../node_modules'), join(console_.folder, 'node_modules'))
-    const page = await console_.page({ path: '/connections', as: 'operator' })
+    const page = await console_.page({ path: '/sources', as: 'operator' })
     await page.getByLabel('Add a source').fill(`node ${PROGRAM}`)
     await button(page, 'Add source').click()
     await page.getByText(/the server starts it on its own machine/).waitFor()
@@ -168,7 +142,7 @@ describe('Connections', () => {
     await page.getByText(/with \d+ tools[,.]/).waitFor()
     await page.getByLabel('Its tools').getByText('echo', { exact: true }).waitFor()
     await checkAxe(page, 'what was found')
-    await shoot(page, 'connections-add')
+    await shoot(page, 'sources-add')
     await page.getByLabel('Name', { exact: false }).last().fill('Everything')
     await page.getByRole('dialog').getByRole('button', { name: 'Add source' }).click()
     await page.getByText('was added, and agents see its tools.').waitFor()
@@ -178,7 +152,7 @@ describe('Connections', () => {
     ])
     await page.getByRole('link', { name: 'See its tools' }).click()
     await page.getByText('echo').first().waitFor()
-    const again = await console_.page({ path: '/connections', as: 'operator' })
+    const again = await console_.page({ path: '/sources', as: 'operator' })
     await row(again, 'Everything').getByText('Reachable').waitFor()
     await choose(again, 'Everything', 'Settings…')
     await again.getByLabel('Exclude').fill('echo, nonsense_*')
@@ -217,7 +191,7 @@ describe('Connections', () => {
   })
 
   it('says why something cannot be added, shows what a program writes, and stops when asked', async () => {
-    const page = await console_.page({ path: '/connections', as: 'operator' })
+    const page = await console_.page({ path: '/sources', as: 'operator' })
     await page.getByLabel('Add a source').fill('http://127.0.0.1:9/nothing')
     await button(page, 'Add source').click()
     await page.getByLabel('Key or token').fill('a token')
@@ -235,141 +209,42 @@ describe('Connections', () => {
     await button(page, 'Start the program').waitFor()
   })
 
-  it('keeps secrets write-only: set, replaced, forgotten, and whose they are', async () => {
-    const page = await console_.page({ path: '/connections', as: 'operator' })
-    await page.getByText('Not set · SMS.Send needs it').waitFor()
-    await button(page, 'Set').click()
-    await page.getByLabel('For principal').fill('agent')
-    await page.getByLabel('Value').fill('the very secret')
-    await button(page, 'Set secret').click()
-    await page.getByText('must begin with its kind').waitFor()
-    await page.getByLabel('For principal').fill('key:agent')
-    await checkAxe(page, 'a secret')
-    await button(page, 'Set secret').click()
-    await page.getByText(/^Of key:agent · set .* · cannot be read back$/).waitFor()
-    expect(await page.content()).not.toContain('the very secret')
-    await button(page, 'Replace').click()
-    await page.getByLabel('Value').fill('another')
-    await button(page, 'Set secret').click()
-    await page.getByRole('dialog').waitFor({ state: 'detached' })
-    await button(page, 'Delete…').click()
-    await page.getByLabel('Type SMS_KEY to confirm').fill('SMS_KEY')
-    await button(page, 'Delete secret').click()
-    await page.getByText('Not set · SMS.Send needs it').waitFor()
-    await button(page, 'Secret').click()
-    await button(page, 'Cancel').click()
-  })
-
-  it('says which provider a tool needs that the config has not, and what to write', async () => {
-    const page = await console_.page({ path: '/connections', as: 'operator' })
-    const google = page.getByRole('listitem').filter({ hasText: 'google' })
-    await google.getByText('Not in the config · 1 tool needs it').waitFor()
-    await google.getByRole('button', { name: 'Set up…' }).click()
-    const dialog = page.getByRole('dialog')
-    await dialog.getByText(`${console_.url}/oauth/callback`).waitFor()
-    await dialog.getByText('process.env.GOOGLE_CLIENT_SECRET').waitFor()
-    await dialog.getByText('collet secrets set google --token --principal key:NAME').waitFor()
-    await checkAxe(page, 'a provider to be set up')
-    await button(page, 'Close').click()
-    await dialog.waitFor({ state: 'detached' })
-  })
-
-  it('connects somebody at a real provider, and disconnects', async () => {
-    const page = await console_.page({ path: '/connections', as: { key: AGENT } })
-    const call = async (): Promise<string> => {
-      const answer = await fetch(`${console_.url}/tools/call`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${AGENT}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ request: { tool_id: 'Mail.List', input: {} } }),
-      })
-      return await answer.text()
-    }
-    expect(await call()).toContain('needs authorization from mail')
-    await button(page, 'Connect').click()
-    await button(page, 'Make link').click()
-    const popup = page.waitForEvent('popup')
-    await page.getByRole('link', { name: 'Go to mail' }).click()
-    const consent = await popup
-    await consent.getByRole('link', { name: 'Continue to mail' }).click()
-    await consent.locator('input[name=login]').fill('ann')
-    await consent.locator('input[name=password]').fill('any')
-    await consent.locator('button[type=submit]').click()
-    await consent.getByRole('button', { name: /continue/i }).click()
-    await consent.getByText('Access has been granted.').waitFor()
-    await button(page, 'Close').click()
-    // The page updates without a reload.
-    await page.getByRole('listitem').filter({ hasText: 'key:agent' }).first().waitFor()
-    expect(await call()).toContain('token of')
-    await button(page, 'Disconnect…').click()
-    await button(page, 'Disconnect').click()
-    await page.getByText('1 tool needs it · 0 connections').waitFor()
-    expect(await call()).toContain('needs authorization from mail')
-  })
-
-  it('says what it takes to see a part, offers nothing that would be refused, and asks for none of it', async () => {
-    const secret = { name: 'SMS_KEY', value: 'the very secret', principal: 'key:viewer' }
-    const set = await console_.admin('/admin/secrets', { method: 'POST', body: JSON.stringify(secret) })
-    expect(set.status).toBe(200)
-    const page = await console_.page({ path: '/connections', as: { key: VIEWER } })
+  it('names the scope that it takes, offers nothing that would be refused, and asks for nothing', async () => {
+    const page = await console_.page({ path: '/tools', as: { key: VIEWER } })
+    const places = page.getByRole('navigation', { name: 'Pages' })
+    expect(await places.getByRole('link', { name: /^Sources/ }).count()).toBe(0)
     const refused: string[] = []
     page.on('response', (response) => {
       if (response.status() === 403) refused.push(response.url())
     })
-    await page.goto(`${console_.url}/console/connections?set=SMS_KEY&add=node`)
+    await page.goto(`${console_.url}/console/sources?add=node`)
     await page.getByText('This needs the scope admin:sources').waitFor()
-    await page.getByText('This needs the scope admin:secrets').waitFor()
     await page.getByText('You are viewer, and hold no scopes').first().waitFor()
-    await page.getByText('1 tool needs it · 0 connections').waitFor()
-    expect(await page.getByText('SMS_KEY').count()).toBe(0)
-    for (const name of ['Add source', 'Secret', 'Set']) expect(await button(page, name).count()).toBe(0)
-    await checkAxe(page, 'connections without a scope')
-    // People may connect only themselves.
-    await button(page, 'Connect').click()
-    expect(await page.getByLabel('Principal').getAttribute('readonly')).not.toBeNull()
-    await button(page, 'Make link').click()
-    await page.getByRole('link', { name: 'Go to mail' }).waitFor()
+    expect(await button(page, 'Add source').count()).toBe(0)
+    await checkAxe(page, 'sources without a scope')
     expect(refused).toEqual([])
-
-    const clerk = await console_.page({ path: '/connections', as: { key: CLERK } })
+    const clerk = await console_.page({ path: '/sources', as: { key: CLERK } })
     await clerk.getByText('Your credential is for the tenant acme.').waitFor()
-    await clerk.getByText('Not set in your tenant · SMS.Send needs it').waitFor()
     expect(await button(clerk, 'Add source').count()).toBe(0)
-    const { secrets } = JSON.parse(await (await console_.admin('/admin/secrets')).text())
-    await console_.admin(`/admin/secrets/${secrets[0].ref}`, { method: 'DELETE' })
-  })
-
-  it('opens what the page of a tool leads to', async () => {
-    const page = await console_.page({ path: '/tools/SMS.Send', as: { key: AGENT } })
-    await page.getByRole('link', { name: 'Set secret' }).click()
-    const dialog = page.getByRole('dialog')
-    expect(await dialog.getByLabel('Name').inputValue()).toBe('SMS_KEY')
-    expect(await dialog.getByLabel('For principal').inputValue()).toBe('key:agent')
-    await button(page, 'Cancel').click()
-    await page.waitForURL('**/console/connections')
-    const operator = await console_.page({ path: '/tools/Mail.List', as: 'operator' })
-    await operator.getByRole('link', { name: 'Connect', exact: true }).click()
-    await operator.getByRole('heading', { name: 'Connect mail' }).waitFor()
-    await button(operator, 'Cancel').click()
-    await operator.waitForURL('**/console/connections')
   })
 
   it('has everything on a phone', async () => {
-    const phone = await console_.page({ path: '/connections', as: 'operator', width: 390, height: 844 })
+    const phone = await console_.page({ path: '/sources', as: 'operator', width: 390, height: 844 })
     await card(phone, 'Tracker').getByText('Fix:').waitFor()
     await checkAxe(phone, 'connections on a phone')
-    await shoot(phone, 'connections-390')
+    await shoot(phone, 'sources-390')
   })
 })
 
-describe('Connections on PostgreSQL', () => {
+describe('Sources on PostgreSQL', () => {
   const console_ = useConsole({
     config: CONFIG,
     files: { [CHANGING]: SERVER, 'tools.json': toolsWith('Works on an issue.') },
     engine: 'postgres',
   })
 
-  it('adds a source, keeps a secret, and removes both', async () => {
-    const page = await console_.page({ path: '/connections', as: 'operator' })
+  it('adds a source and removes it', async () => {
+    const page = await console_.page({ path: '/sources', as: 'operator' })
     await page.getByLabel('Add a source').fill(`node ${CHANGING}`)
     await page.getByRole('button', { name: 'Add source' }).click()
     await page.getByRole('button', { name: 'Start the program' }).click()
@@ -383,13 +258,5 @@ describe('Connections on PostgreSQL', () => {
     await page.getByLabel('Type Again to confirm').fill('Again')
     await page.getByRole('button', { name: 'Remove source' }).click()
     await page.getByRole('row').filter({ hasText: 'Again' }).waitFor({ state: 'detached' })
-    await page.getByRole('button', { name: 'Set', exact: true }).click()
-    await page.getByLabel('For principal').fill('key:agent')
-    await page.getByLabel('Value').fill('the very secret')
-    await page.getByRole('button', { name: 'Set secret' }).click()
-    await page.getByRole('button', { name: 'Delete…' }).click()
-    await page.getByLabel('Type SMS_KEY to confirm').fill('SMS_KEY')
-    await page.getByRole('button', { name: 'Delete secret' }).click()
-    await page.getByText('Not set · SMS.Send needs it').waitFor()
   })
 })
