@@ -25,7 +25,8 @@ describe('the console of an installed package', () => {
     ['/calls', 'npx collet calls --follow'],
     ['/approvals', 'npx collet approvals list'],
     ['/sources', 'npx collet sources'],
-    ['/settings', 'npx collet keys list'],
+    ['/access', 'npx collet keys list'],
+    ['/settings', 'npx collet connect'],
   ])('names under %s the command that people there can run', async (path, command) => {
     const page = await collet.page({ path, as: 'operator' })
     await expect.poll(() => page.locator('.echo code').innerText()).toBe(command)
@@ -34,7 +35,7 @@ describe('the console of an installed package', () => {
   })
 
   it('names commands in dialogs the same way', async () => {
-    const page = await collet.page({ path: '/sources', as: 'operator' })
+    const page = await collet.page({ path: '/access?section=accounts', as: 'operator' })
     await page.getByRole('button', { name: 'Set up…' }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByText('npx collet reload', { exact: true }).waitFor()

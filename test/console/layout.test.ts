@@ -74,11 +74,15 @@ describe('the pages of the console', () => {
     const page = await collet.page({ path: '/tools', as: 'operator', width, height })
     for (const path of [
       'start',
-      'catalog',
+      'overview',
+      'tools',
       `tools/${TOOL}`,
       'calls',
       'approvals',
-      'connections',
+      'sources',
+      'access',
+      'access?section=secrets',
+      'audit',
       'settings',
     ]) {
       await page.goto(`${collet.url}/console/${path === 'start' ? '' : path}`)
@@ -104,7 +108,7 @@ describe('the pages of the console', () => {
   it('has the person on the line of the title on the smallest phone too', async () => {
     const page = await collet.page({ path: '/sources', as: 'operator', width: 360, height: 740 })
     const middles = await Promise.all(
-      [heading(page, 'Connections'), page.getByRole('button', { name: /operator/ })].map(async (part) => {
+      [heading(page, 'Sources'), page.getByRole('button', { name: /operator/ })].map(async (part) => {
         const { y, height } = (await part.boundingBox()) ?? { y: Number.NaN, height: 0 }
         return y + height / 2
       }),
@@ -119,7 +123,7 @@ describe('the pages of the console', () => {
     const asked: string[] = []
     page.on('request', (request) => asked.push(new URL(request.url()).pathname))
     await page.reload()
-    await page.getByRole('link', { name: 'Catalog 1 tool' }).waitFor()
+    await page.getByRole('link', { name: 'Tools 1 tool' }).waitFor()
     expect(asked).not.toContain('/admin/tools')
   })
 

@@ -73,7 +73,7 @@ describe('keys', () => {
   ])('rotated with an end "%s" for the others', async (label, sent, status) => {
     const principal = `rotated-${label.replaceAll(/\W+/g, '-')}`
     const { key = '' } = await post('/admin/keys', { principal, tenant: 'acme' })
-    const page = await collet.page({ path: '/settings', as: 'operator' })
+    const page = await collet.page({ path: '/access', as: 'operator' })
     await button(page, `Rotate ${principal}`).click()
     const ends = dialog(page).getByLabel('Expiry of its other keys')
     expect(await ends.locator('option:checked').textContent()).toBe('in 24 hours')
@@ -88,7 +88,7 @@ describe('keys', () => {
     const made = await Promise.all(
       ['first', 'second'].map((principal) => post('/admin/keys', { principal, tenant: 'acme' })),
     )
-    const page = await collet.page({ path: '/settings', as: 'operator' })
+    const page = await collet.page({ path: '/access', as: 'operator' })
     const revoke = (name: string) =>
       page.getByRole('row', { name: new RegExp(name) }).getByRole('button', { name: /^Revoke / })
     for (const leave of [
@@ -139,7 +139,7 @@ describe('keys', () => {
   })
 
   it('created with what the form says; the next form begins anew', async () => {
-    const page = await collet.page({ path: '/settings', as: 'operator' })
+    const page = await collet.page({ path: '/access', as: 'operator' })
     await button(page, 'Create key').click()
     const field = (name: string) => dialog(page).getByLabel(name, { exact: false })
     await field('Name').fill('written')
@@ -172,7 +172,7 @@ describe('keys', () => {
 
 describe('secrets', () => {
   it('are replaced in the tenant they are of, and the next form knows nothing of the last', async () => {
-    const page = await collet.page({ path: '/sources', as: 'operator' })
+    const page = await collet.page({ path: '/access?section=secrets', as: 'operator' })
     await button(page, 'Secret').click()
     const field = (name: string) => dialog(page).getByLabel(new RegExp(`^${name}`))
     await field('Name').fill('SMS_KEY')
@@ -303,7 +303,7 @@ describe('a session', () => {
   })
 
   it('that ended and began again asks anew for what is on screen', async () => {
-    const page = await collet.page({ path: '/settings', as: { key: ROOT } })
+    const page = await collet.page({ path: '/access', as: { key: ROOT } })
     await page.getByRole('row', { name: /^root in the config/ }).waitFor()
     await page.context().clearCookies()
     const keyField = dialog(page).getByLabel('API key')

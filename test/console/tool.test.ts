@@ -147,7 +147,7 @@ describe('the page of a tool', () => {
     await page.reload()
     await page.getByText(/github has been down since /).waitFor()
     await page.getByText('connect ECONNREFUSED').waitFor()
-    await page.getByRole('link', { name: 'Open connections' }).first().click()
+    await page.getByRole('link', { name: 'Open Sources' }).first().click()
     await page.waitForURL('**/console/sources')
   })
 

@@ -48,9 +48,9 @@ const ICONS: Readonly<Record<string, IconName>> = {
   'host-extension': 'terminal',
 }
 
-const TO_CONNECTIONS = (
+const TO_SOURCES = (
   <Link className="btn sm" to="/sources">
-    Open connections
+    Open Sources
   </Link>
 )
 
@@ -60,7 +60,7 @@ function Trouble({ tool: { source, change } }: { readonly tool: ToolDetails }): 
   return (
     <>
       {isDown && (
-        <Note tone="failed" action={TO_CONNECTIONS}>
+        <Note tone="failed" action={TO_SOURCES}>
           <b>
             {source.key} has been {source.state} since {formatClock(source.since)}.
           </b>{' '}
@@ -68,7 +68,7 @@ function Trouble({ tool: { source, change } }: { readonly tool: ToolDetails }): 
         </Note>
       )}
       {change !== null && (
-        <Note tone="parked" action={TO_CONNECTIONS}>
+        <Note tone="parked" action={TO_SOURCES}>
           <b>
             Its source changed the definition at {formatClock(change.since)} ({change.class}).
           </b>{' '}

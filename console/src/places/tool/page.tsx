@@ -51,7 +51,7 @@ function Unknown({ error }: { readonly error: unknown }): ReactNode {
       title="There is no such tool"
       actions={
         <Link className="btn sm" to="/tools">
-          Open the catalog
+          Open Tools
         </Link>
       }
     >
