@@ -124,6 +124,8 @@ const KERNEL: typeof ZONES = [
   },
 ]
 
+const PLACES = 'start overview tools models tool calls approvals sources access audit settings'.split(' ')
+
 /** The console: places import the frame and the shared components, never each other. From `src/` the console imports only pure modules. */
 const CONSOLE: typeof ZONES = [
   { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
@@ -133,19 +135,7 @@ const CONSOLE: typeof ZONES = [
   { zone: 'parts', files: /^console\/src\/parts\//, may: ['base', 'api'] },
   { zone: 'router', files: /^console\/src\/(main|approval-link|app\/router)\.tsx$/, may: ['*'] },
   { zone: 'app', files: /^console\/src\/app\//, may: ['base', 'api', 'parts', 'shared'] },
-  ...[
-    'start',
-    'overview',
-    'tools',
-    'models',
-    'tool',
-    'calls',
-    'approvals',
-    'sources',
-    'access',
-    'audit',
-    'settings',
-  ].map((name) => ({
+  ...PLACES.map((name) => ({
     zone: name,
     files: new RegExp(`^console/src/places/${name}/`),
     may: ['base', 'api', 'parts', 'app', 'shared'],
