@@ -19,7 +19,9 @@ import {
 import { TIER } from './tools.ts'
 
 const MAX_TOOL_LENGTH = 300
+const MAX_ID_LENGTH = 512
 const MAX_BUCKETS = 500
+export const MAX_RECORDS = 100
 
 const STATE = () => z.enum(['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'])
 const COUNTS = () => z.partialRecord(STATE(), z.int().min(1))
@@ -49,9 +51,25 @@ const CALL = named('AdminCall', () =>
       trace_id: z.string(),
       protocol: z.string().nullable(),
       user_id: z.string().nullable(),
+      session_id: z.string().nullable(),
       by: z.string().nullable().describe('The operator who ran it in the console as the principal.'),
       result_expired: z.boolean(),
       has_late_result: z.boolean(),
+      error_message: z
+        .string()
+        .nullable()
+        .describe('The message that the caller got, on one line of at most 300 characters.'),
+      cost: z
+        .number()
+        .nullable()
+        .describe(
+          'Cost units of its attempts, by the current policy of the tool; null if the tool has not run, or its policy is not known here.',
+        ),
+      input_summary: z
+        .string()
+        .nullable()
+        .optional()
+        .describe('Only with `inputs=yes`: the beginning of the input on one line; null if it is not kept.'),
     })
     .describe('A call, without input and outcome.'),
 )
@@ -96,7 +114,6 @@ export type CallOutcome = Shape<typeof OUTCOME>
 const CALL_DETAILS = named('AdminCallDetails', () =>
   CALL().extend({
     definition_hash: z.string(),
-    session_id: z.string().nullable(),
     root: z.string().nullable(),
     waits_for: z.string().nullable(),
     timeline: TIMELINE(),
@@ -129,7 +146,45 @@ const CALL_DETAILS = named('AdminCallDetails', () =>
 /** A call with its timeline, its steps and its journal commits. */
 export type CallDetails = Shape<typeof CALL_DETAILS>
 
-/** Selects the same calls in lists, counts and streams. */
+const id = () => z.string().min(1).max(MAX_ID_LENGTH).optional()
+
+/** Finds calls by what people have in hand. These filters are compared call by call, so streams do not take them. */
+const search = () => ({
+  id: id().describe(
+    'Any id: of the call, its record, run, session, trace, user, workflow or approval; or a `traceparent`.',
+  ),
+  call_id: id().describe('The id that the caller gave the call.'),
+  run: id(),
+  session: id(),
+  user: id(),
+  trace: id(),
+  protocol: id(),
+  parent: id().describe('The record of the workflow.'),
+  code: id().describe('The error code.'),
+  error: z
+    .string()
+    .min(1)
+    .max(MAX_TOOL_LENGTH)
+    .optional()
+    .describe(
+      'Part of the error message, in any case. `…` stands for the parts that groups of errors leave out.',
+    ),
+})
+/** The members of a search, for operations without it. */
+const SEARCH = {
+  id: true,
+  call_id: true,
+  run: true,
+  session: true,
+  user: true,
+  trace: true,
+  protocol: true,
+  parent: true,
+  code: true,
+  error: true,
+} as const
+
+/** Selects the same calls in lists and counts, and without the search in streams. */
 export const CALL_FILTER = () =>
   z.object({
     state: z
@@ -149,6 +204,7 @@ export const CALL_FILTER = () =>
     until: timeInQuery(),
     slow: numberInQuery().optional().describe('Calls that took this many milliseconds or more.'),
     quick: numberInQuery().optional().describe('Calls that took less than this many milliseconds.'),
+    ...search(),
   })
 /** A filter as the server reads it. */
 export type CallFilterQuery = Shape<typeof CALL_FILTER>
@@ -166,6 +222,18 @@ export const LIST_ALL_CALLS = operation({
   query: () =>
     CALL_FILTER().extend({
       record: z.string().optional().describe('The beginning of a record id.'),
+      records: z
+        .string()
+        .optional()
+        .describe(
+          `Exactly these records, separated by commas, at most ${MAX_RECORDS}; other filters are ignored.`,
+        ),
+      inputs: z
+        .enum(['yes', 'no'])
+        .default('no')
+        .describe(
+          '`yes` adds `input_summary` and needs the scope `calls:read`; that each input was read is journaled.',
+        ),
       ...page(),
     }),
   answer: () => z.object({ calls: z.array(CALL()), next: next() }),
@@ -179,7 +247,7 @@ export const LIST_REJECTED_REQUESTS = operation({
     'Requests that were rejected before a call was recorded, newest first: one row per caller, tool, error code and minute.',
   query: () =>
     CALL_FILTER()
-      .omit({ state: true, slow: true, quick: true })
+      .omit({ state: true, slow: true, quick: true, ...SEARCH })
       .extend({
         code: z.string().optional().describe('Only requests that were answered with this error code.'),
         ...page(),
@@ -238,9 +306,11 @@ export const FOLLOW_ALL_CALLS = operation({
     'The first event is `ready`; with `missed: true` the stream lacks changes since `Last-Event-ID`, so list calls again. `calls` has the current state of changed calls, and the records that no longer match the filter (`left`). `end` states why the stream ends: the credential is no longer valid, the reader was too slow, or the server is stopping.',
   headers: { 'Last-Event-ID': 'The id of the last event that arrived: the stream continues after it.' },
   query: () =>
-    CALL_FILTER().extend({
-      after: z.string().optional().describe('For clients that cannot send the header `Last-Event-ID`.'),
-    }),
+    CALL_FILTER()
+      .omit(SEARCH)
+      .extend({
+        after: z.string().optional().describe('For clients that cannot send the header `Last-Event-ID`.'),
+      }),
   errors: [429],
 })
 

@@ -56,6 +56,10 @@ const COLUMNS: Columns<ListedCall> = {
   'CALL ID': ({ call_id: id }) => id,
 }
 
+/** Columns that only some lists have, as their last ones. */
+const MESSAGE: Columns<ListedCall> = { MESSAGE: ({ error_message: message }) => message }
+const INPUT: Columns<ListedCall> = { INPUT: ({ input_summary: summary }) => summary ?? null }
+
 const FILTER_OPTIONS = {
   tool: {
     value: 'NAME',
@@ -70,7 +74,46 @@ const FILTER_OPTIONS = {
   until: { value: 'TIME', help: 'Only calls before this time.' },
 } as const satisfies OptionSpecs
 
-type ListOption = keyof typeof FILTER_OPTIONS | 'state' | 'slow' | 'quick' | 'limit' | 'follow' | AdminOption
+/** Compared call by call, so that a list that is followed does not have them. */
+const SEARCH_OPTIONS = {
+  id: {
+    value: 'ID',
+    help: 'Only calls with this id, whatever it names: the call, its record, run, session, trace, user, workflow or approval.',
+  },
+  'call-id': { value: 'ID', help: 'Only the calls that callers gave this id.' },
+  run: { value: 'ID', help: 'Only calls of this run.' },
+  session: { value: 'ID', help: 'Only calls of this session.' },
+  user: { value: 'ID', help: 'Only calls for this user.' },
+  trace: { value: 'ID', help: 'Only calls of this trace: its id, or a traceparent.' },
+  protocol: { value: 'NAME', help: 'Only calls over this protocol: mcp, otc, openwop, opentool.' },
+  parent: { value: 'RECORD', help: 'Only the steps of this workflow.' },
+  code: { value: 'CODE', help: 'Only calls that failed with this error code, or requests rejected with it.' },
+  error: { value: 'TEXT', help: 'Only calls whose error message contains TEXT.' },
+} as const satisfies OptionSpecs
+type SearchOption = keyof typeof SEARCH_OPTIONS
+const SEARCH_NAMES = [
+  'id',
+  'call-id',
+  'run',
+  'session',
+  'user',
+  'trace',
+  'protocol',
+  'parent',
+  'code',
+  'error',
+] as const satisfies readonly SearchOption[]
+
+type ListOption =
+  | keyof typeof FILTER_OPTIONS
+  | SearchOption
+  | 'inputs'
+  | 'state'
+  | 'slow'
+  | 'quick'
+  | 'limit'
+  | 'follow'
+  | AdminOption
 
 export const calls = defineCommand<ListOption>({
   name: 'calls',
@@ -90,6 +133,10 @@ export const calls = defineCommand<ListOption>({
       value: 'MS',
       help: 'Only calls whose tool ran for less than MS milliseconds, or has been running for less.',
     },
+    ...SEARCH_OPTIONS,
+    inputs: {
+      help: 'Show the beginning of each input. Needs the scope calls:read; that you read them is journaled.',
+    },
     limit: { value: 'N', help: `List at most N. Default ${DEFAULT_LIMIT}.` },
     follow: { help: 'Print calls as they begin, wait, end and are settled, until Ctrl-C.' },
     ...adminOptions('admin:calls'),
@@ -98,6 +145,8 @@ export const calls = defineCommand<ListOption>({
     'collet calls --state ambiguous',
     'collet calls --tenant team1 --tool Crm.Find --since 12h',
     'collet calls --slow 2000 --since 7d --json',
+    'collet calls --id refund-A-1042',
+    "collet calls --code tool_failed --error 'no such label' --since 1d",
     "collet calls --follow --state error --tool 'Gmail.*'",
   ],
   async run(args, context) {
@@ -106,8 +155,11 @@ export const calls = defineCommand<ListOption>({
     const limit = args.integer('limit', { min: 1, max: MAX_CALLS }) ?? DEFAULT_LIMIT
     const filter = await readFilter(args, context)
     if (filter.state === REJECTED) return await listRejected(filter, limit, args, context)
-    const found = await output.during('Reading calls', findCalls(filter, limit, args, context))
-    printRows(found, { columns: COLUMNS, empty: 'No call matches.' }, context)
+    const wanted = args.flag('inputs') ? { ...filter, inputs: 'yes' } : filter
+    const found = await output.during('Reading calls', findCalls(wanted, limit, args, context))
+    const hasMessage = found.some(({ error_message: message }) => message !== null)
+    const columns = { ...COLUMNS, ...(hasMessage ? MESSAGE : {}), ...(args.flag('inputs') ? INPUT : {}) }
+    printRows(found, { columns, empty: 'No call matches.', fitsTerminal: true }, context)
   },
 })
 
@@ -128,6 +180,7 @@ async function readFilter(args: Arguments<ListOption>, context: CommandContext):
     until: until?.toISOString(),
     slow: args.integer('slow', MILLISECONDS)?.toString(),
     quick: args.integer('quick', MILLISECONDS)?.toString(),
+    ...Object.fromEntries(SEARCH_NAMES.map((name) => [name.replace('-', '_'), args.text(name)])),
   })
 }
 
@@ -198,16 +251,29 @@ const REJECTED_COLUMNS: Columns<Omit<RejectedRequest, 'no'>> = {
 
 /** Rejected requests have no record, so they are grouped by minute, caller, tool and code. */
 async function listRejected(
-  { state: _rejected, ...filter }: CallFilter,
+  filter: CallFilter,
   limit: number,
   args: Arguments<ListOption>,
   context: CommandContext,
 ): Promise<undefined> {
   const { rejected } = await callsClient(args, context).ask(LIST_REJECTED_REQUESTS, {
-    query: { ...filter, limit },
+    query: { ...rejectedFilter(filter), limit },
   })
   const rows = rejected.map(({ no: _no, ...row }) => row)
   printRows(rows, { columns: REJECTED_COLUMNS, empty: 'No request was rejected.' }, context)
+}
+
+const REJECTED_FILTERS = ['tool', 'principal', 'tenant', 'since', 'until', 'code'] as const
+
+function rejectedFilter(filter: CallFilter): CallFilter {
+  const ignored = Object.keys(filter).find(
+    (name) => name !== 'state' && !REJECTED_FILTERS.some((known) => known === name),
+  )
+  if (ignored !== undefined)
+    throw new UsageError(
+      `--${ignored.replace('_', '-')} cannot be used with --state rejected: rejected requests are counted, not recorded.`,
+    )
+  return Object.fromEntries(REJECTED_FILTERS.map((name) => [name, filter[name]]))
 }
 
 export function callsClient(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
@@ -230,6 +296,9 @@ export function durationText(ms: number | null): string {
 async function followCalls(args: Arguments<ListOption>, context: CommandContext): Promise<undefined> {
   if (args.text('limit') !== undefined)
     throw new UsageError('--limit is for the list; --follow runs until Ctrl-C.')
+  const search = SEARCH_NAMES.find((name) => args.text(name) !== undefined)
+  if (search !== undefined)
+    throw new UsageError(`--${search} is for the list and cannot be used with --follow.`)
   const { output, json } = context
   const stop = new AbortController()
   const endListening = context.onStop(() => stop.abort())

@@ -1,7 +1,9 @@
-import type { CallState } from '#kernel/call/call'
+import { ownRunId } from '#kernel/base/ids'
+import type { CallError, CallState } from '#kernel/call/call'
 import type { CallRecord } from '#kernel/call/call-record'
 import type { CallSubject } from '#kernel/journal/events'
 import { matchesGlob } from '#kernel/tool/toolsets'
+import { patternOfError } from './error-text.ts'
 
 /**
  * The operator's filter for calls, matched in memory for lists that are followed live. `operator-views.ts` runs the same filter
@@ -18,9 +20,30 @@ export interface CallFilter {
   readonly sinceMs?: number | undefined
   readonly untilMs?: number | undefined
   readonly took?: TookFilter | undefined
+  readonly search?: CallSearch | undefined
   /** Only calls before this position; absent: starts with the newest. */
   readonly before?: number | undefined
   readonly limit: number
+}
+
+/**
+ * Finds calls by what people have in hand. Most of these texts are stored sealed, so they are compared in memory, after
+ * everything else. Lists that are followed live have no such filter.
+ */
+export interface CallSearch {
+  /** Any id of a call: its record, call id, run, session, trace, user, or workflow. */
+  readonly id?: string | undefined
+  readonly callId?: string | undefined
+  readonly runId?: string | undefined
+  readonly sessionId?: string | undefined
+  readonly userId?: string | undefined
+  readonly traceId?: string | undefined
+  readonly protocol?: string | undefined
+  /** Record of the workflow's call. */
+  readonly parent?: string | undefined
+  readonly code?: string | undefined
+  /** Part of the error message, in any case; a message without its variable parts (`error-text.ts`) matches too. */
+  readonly message?: string | undefined
 }
 
 /** Filters by run time. For a running call this is the time since it was created; calls that did not run, or that an operator settled, never match. */
@@ -45,7 +68,7 @@ export type CallSummary = CallSubject &
   Pick<CallRecord, 'tier' | 'state' | 'createdAtMs' | 'finishedAtMs' | 'ranMs' | 'parent'>
 
 /** A filter for future calls. */
-export type FollowedCalls = Omit<CallFilter, 'before' | 'limit'>
+export type FollowedCalls = Omit<CallFilter, 'before' | 'limit' | 'search'>
 
 /** Matches by everything except the state, because a call in the list must be updated even if its new state does not match. */
 export function matchesExceptState(filter: FollowedCalls, call: CallSummary, nowMs: number): boolean {
@@ -58,6 +81,44 @@ export function matchesExceptState(filter: FollowedCalls, call: CallSummary, now
     call.createdAtMs < untilMs &&
     (took === undefined || isWithin(took, call, nowMs))
   )
+}
+
+/** The ids of a call, as a search compares them. */
+export type CallIds = Pick<
+  CallRecord,
+  'record' | 'callId' | 'runId' | 'sessionId' | 'userId' | 'traceId' | 'protocol' | 'parent' | 'root'
+>
+
+/** Matches everything that does not need the outcome. */
+export function matchesIds(search: CallSearch, call: CallIds): boolean {
+  const { callId, sessionId, userId, traceId, protocol, parent } = search
+  return (
+    (callId === undefined || call.callId === callId) &&
+    (search.runId === undefined || runOf(call) === search.runId) &&
+    (sessionId === undefined || call.sessionId === sessionId) &&
+    (userId === undefined || call.userId === userId) &&
+    (traceId === undefined || call.traceId === traceId) &&
+    (protocol === undefined || call.protocol === protocol) &&
+    (parent === undefined || call.parent === parent) &&
+    (search.id === undefined || hasId(call, search.id))
+  )
+}
+
+function runOf({ runId, record }: CallIds): string {
+  return runId ?? ownRunId(record)
+}
+
+function hasId(call: CallIds, id: string): boolean {
+  const { record, callId, sessionId, userId, traceId, parent, root } = call
+  return [record, callId, runOf(call), sessionId, userId, traceId, parent, root].includes(id)
+}
+
+export function matchesError(search: CallSearch, error: Pick<CallError, 'code' | 'message'>): boolean {
+  const { code, message } = search
+  if (code !== undefined && error.code !== code) return false
+  if (message === undefined) return true
+  const part = message.toLowerCase()
+  return [error.message, patternOfError(error.message)].some((text) => text.toLowerCase().includes(part))
 }
 
 function isWithin(

@@ -3,6 +3,7 @@ import { KERNEL_MODULES } from '#kernel/store/kernel-modules'
 import { defineStore } from '#kernel/store/module'
 import { createStore, type KernelStore, type StoreParts } from '#kernel/store/store'
 import { type JournalReader, journalReaderModule, openJournalReader } from './audit/journal-reader.ts'
+import { type CallSearchStore, callSearchModule, openCallSearch } from './call-search.ts'
 import {
   type ChallengeStore,
   type ConsentStore,
@@ -47,6 +48,7 @@ export const DEFINITION = defineStore([
   noticeModule,
   rejectionModule,
   operatorModule,
+  callSearchModule,
   workflowModule,
   taskModule,
   pastSearchModule,
@@ -55,7 +57,7 @@ export const DEFINITION = defineStore([
   journalReaderModule,
 ])
 
-export interface Store extends KernelStore, OperatorStore, ChallengeStore, Verification {
+export interface Store extends KernelStore, OperatorStore, CallSearchStore, ChallengeStore, Verification {
   readonly keys: KeyStore
   /** The change of `COLLET_KEY`. */
   readonly keyChange: KeyChangeStore
@@ -85,6 +87,7 @@ export interface Store extends KernelStore, OperatorStore, ChallengeStore, Verif
 export function createColletStore(parts: StoreParts): Store {
   return createStore(parts, (context) => ({
     ...openOperatorViews(context),
+    ...openCallSearch(context),
     ...openChallenges(context),
     ...openVerification(context),
     keys: openKeys(context),

@@ -8,8 +8,6 @@ import {
   type CommitGroup,
   LIST,
   listsOf,
-  type Row,
-  type SqlValue,
   type Steps,
   type StoreContext,
   statements,
@@ -29,28 +27,27 @@ import {
   text,
   word,
 } from '#kernel/store/rows'
+import type { CallFilter, CallSummary, TallyQuery } from './call-filter.ts'
 import {
-  type CallFilter,
-  type CallSummary,
-  type TallyQuery,
-  toolCondition,
-  toolValues,
-} from './call-filter.ts'
+  CALLS,
+  type CountPage,
+  listedStates,
+  MATCHES,
+  matchedBy,
+  pageOf,
+  STATES,
+  scanOf,
+  scanQueries,
+} from './call-scan.ts'
+import { searchCalls, tallyFound } from './call-search.ts'
 import { listOpenBudgets } from './limits.ts'
 import { type Attribution, texts } from './steps.ts'
 
 /**
  * Operators' queries over all calls: lists, counts, usage, the journal of a call. The admin routes and `collet calls` use them.
- * No index exists for these queries alone, so they do not slow down calls.
  */
 
 const { get, all } = statements<keyof typeof queries>()
-
-interface CountPage<Counted> {
-  readonly rows: readonly Counted[]
-  /** Position to continue from, towards older calls; absent at the end. */
-  readonly next?: number
-}
 
 export type TallyPage = CountPage<Pick<UsageRow, 'state' | 'bucket' | 'calls'>>
 
@@ -83,13 +80,17 @@ export function openOperatorViews({ exclusive, read, snapshot, sealed, keys }: S
   const readInput = snapshot((record: string) => inputOf(sealed, record))
   return {
     /** Newest first. A page scans a limited number of calls, so that a filter with few matches does not delay other requests. */
-    list: snapshot((filter: CallFilter) => listCalls(sealed, filter)),
+    list: snapshot((filter: CallFilter) =>
+      filter.search === undefined ? listCalls(sealed, filter) : searchCalls(sealed, filter, filter.search),
+    ),
     findByRecord: read((record: string) => findByRecord(sealed, record)),
     findByPrefix: snapshot((prefix: string, limit: number) => findByPrefix(sealed, prefix, limit)),
     /** Scans a limited number of calls, like `list`. */
     usage: snapshot(countCalls),
     /** Scans a limited number of calls, like `list`. */
-    tally: snapshot(tallyCalls),
+    tally: snapshot((query: TallyQuery) =>
+      query.search === undefined ? tallyCalls(query) : tallyFound(sealed, query, query.search),
+    ),
     /** Returns the given calls that exist, in no particular order. */
     summaries: snapshot(findSummaries),
     /** Commits that the call's record and its run refer to, oldest first, each with its events about the call. */
@@ -109,14 +110,6 @@ export function openOperatorViews({ exclusive, read, snapshot, sealed, keys }: S
 }
 
 export type OperatorStore = ReturnType<typeof openOperatorViews>
-
-/** Number of calls that one page scans, which takes some milliseconds on either engine. */
-const MAX_SCANNED = 10_000
-/**
- * A call gets its number when it is first written; a call that only reads is first written when it ends. Calls whose times of
- * creation differ by more than this are numbered in the order of these times.
- */
-const DISORDER_MS = 3_600_000
 
 /** States that few calls are in at a time. Each has an index of only those calls. */
 const LIST_BY_STATE = {
@@ -207,66 +200,6 @@ function* countCalls(query: UsageQuery): Steps<CountPage<UsageRow>> {
   return { rows, ...rest }
 }
 
-/** The page after a full page continues before its last call. */
-function pageOf(rows: readonly Row[], calls: readonly CallRecord[], limit: number): CallPage {
-  const last = rows.length < limit ? undefined : rows.at(-1)
-  return last === undefined ? { calls } : { calls, next: integer(last, 'no') }
-}
-
-/** Parameters for `MATCHES`. */
-function matchedBy(filter: Omit<CallFilter, 'limit'>): SqlValue[] {
-  const { tenant, principal, tool, sinceMs, untilMs, took } = filter
-  const nowMs = took?.nowMs ?? 0
-  // An unknown run time never matches a filter by run time, and always matches without one.
-  const unknown = took === undefined ? 0 : -1
-  return [
-    ...[tenant, principal].flatMap((value) => [value ?? null, value ?? null]),
-    ...toolValues(tool),
-    ...[sinceMs ?? Number.MIN_SAFE_INTEGER, untilMs ?? Number.MAX_SAFE_INTEGER],
-    ...[nowMs, unknown, took === undefined ? Number.MIN_SAFE_INTEGER : (took.minMs ?? 0)],
-    ...[nowMs, unknown, took?.belowMs ?? Number.MAX_SAFE_INTEGER],
-  ]
-}
-
-/** The states as parameters for `STATES`, padded with null. */
-function listedStates(states: readonly CallState[]): (CallState | null)[] {
-  return CALL_STATES.map((_, nth) => states[nth] ?? null)
-}
-
-interface Scan {
-  /** The lowest number that a call in the time range can have. */
-  readonly first: number
-  /** This page scans the numbers from `from` to before `end`. */
-  readonly from: number
-  readonly end: number
-  /** Where the next page continues. */
-  readonly rest: Pick<CountPage<unknown>, 'next'>
-}
-
-/** The numbers to scan for calls in a time range, found by binary search: numbers grow with time, except within `DISORDER_MS`. */
-function* scanOf(filter: Pick<CallFilter, 'sinceMs' | 'untilMs' | 'before'>): Steps<Scan> {
-  const { sinceMs, untilMs, before = Number.MAX_SAFE_INTEGER } = filter
-  const numbers = (yield* get('callNumbers')) ?? {}
-  const range = [integer(numbers, 'first'), integer(numbers, 'last') + 1] as const
-  const first = sinceMs === undefined ? range[0] : yield* firstCreated(sinceMs - DISORDER_MS, range)
-  const last = untilMs === undefined ? range[1] : yield* firstCreated(untilMs + DISORDER_MS, range)
-  const end = Math.min(before, last)
-  const from = Math.max(first, end - MAX_SCANNED)
-  return { first, from, end, rest: from > first ? { next: from } : {} }
-}
-
-/** The number of the first call created at this time or later. */
-function* firstCreated(atMs: number, range: readonly [number, number]): Steps<number> {
-  let [low, high] = range
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2)
-    const row = yield* get('callFrom', middle)
-    if (row === undefined || integer(row, 'created_at') >= atMs) high = middle
-    else low = integer(row, 'no') + 1
-  }
-  return low
-}
-
 function* findByRecord(sealed: SealedText, record: string): Steps<CallRecord | undefined> {
   const row = yield* get('findCall', record)
   return row === undefined ? undefined : yield* showCall(row, sealed)
@@ -304,20 +237,8 @@ function* inputOf(sealed: SealedText, record: string): Steps<CallInput> {
   }
 }
 
-const CALLS = 'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer'
-
-const STATES = `c.state IN (${CALL_STATES.map(() => '?').join(', ')})`
-
 /** Index of the interval in which the call was created. */
 const BUCKET = '(c.created_at - CAST(? AS BIGINT)) / CAST(? AS BIGINT) AS bucket'
-
-/** How long a call ran, or has been running. */
-const RAN =
-  "coalesce(CASE WHEN c.state = 'running' THEN CAST(? AS BIGINT) - c.created_at ELSE c.ran_ms END, ?)"
-
-/** Matches tenant, principal, tool in any version, time of creation, and run time. */
-const MATCHES = `(CAST(? AS TEXT) IS NULL OR c.tenant = ?) AND (CAST(? AS TEXT) IS NULL OR c.principal = ?)
-  AND ${toolCondition('c.tool')} AND c.created_at >= ? AND c.created_at < ? AND ${RAN} >= ? AND ${RAN} < ?`
 
 const queries = {
   listCalls: `${CALLS} WHERE c.no < ? AND c.no >= ? AND ${STATES} AND ${MATCHES}
@@ -338,9 +259,8 @@ const queries = {
       CASE WHEN a.state = 'cancelled' THEN 1 ELSE 0 END AS withdrawn, ${BUCKET}, count(*) AS calls
     FROM calls c LEFT JOIN approvals a ON a.record = c.record AND a.attempt = c.attempt
     WHERE c.no < ? AND c.no >= ? AND ${MATCHES} GROUP BY 1, 2, 3, 4, 5, 6, 7`,
-  callFrom: 'SELECT no, created_at FROM calls WHERE no >= ? ORDER BY no LIMIT 1',
   callsByPrefix: `${CALLS} WHERE c.record >= ? AND c.record < ? ORDER BY c.record LIMIT ?`,
   stepsOfCall: `${CALLS} WHERE c.parent = ? ORDER BY c.no LIMIT ?`,
 } as const
 
-export const operatorModule: StoreModule = { name: 'operator views', queries }
+export const operatorModule: StoreModule = { name: 'operator views', queries: { ...scanQueries, ...queries } }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { NewCall } from '#kernel/call/call-record'
-import { type CallFilter, matchesExceptState } from '#store/call-filter'
+import { type CallFilter, type CallSearch, matchesExceptState } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
 import type { ContractCase } from './contract-case.ts'
 import { attemptAt, DAY_MS, it, POLICY, purgeAll, sampleCall, success } from './samples.ts'
@@ -172,5 +172,93 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(await store.readInput({ record: 'none', ...look }), 'not_found')
     await purgeAll(store, POLICY.resultsMs + 5 * DAY_MS)
     assert.equal(await store.readInput({ record: 'a1', ...look }), 'gone')
+  }),
+  it('calls are found by any text that identifies them, and by their errors', async (store) => {
+    const caller = { callId: 'order-1042', traceId: 'f'.repeat(32), userId: 'ann', protocol: 'mcp' } as const
+    const named = sampleCall({ record: 'n1', ...caller, atMs: DAY_MS })
+    const failing = sampleCall({ record: 'n2', callId: 'other', atMs: 2 * DAY_MS })
+    const step = sampleCall({ record: 'n3', step: { parent: 'n1', root: 'n1' }, atMs: 3 * DAY_MS })
+    for (const call of [named, failing, step]) await store.claim(call)
+    const error = { code: 'tool_failed', message: 'Order A-1042 was not found.', canRetry: false } as const
+    const outcome = { ok: false, error, durationMs: 1 } as const
+    await store.finish({ run: attemptAt(failing, 1), state: 'failed', outcome, atMs: 2 * DAY_MS })
+    const expected: readonly (readonly [CallSearch, readonly string[]])[] = [
+      [{ id: 'order-1042' }, ['n1']],
+      [{ id: 'f'.repeat(32) }, ['n1']],
+      [{ id: 'ann' }, ['n1']],
+      [{ id: 'n1' }, ['n3', 'n1']],
+      [{ id: 'run_n2' }, ['n2']],
+      [{ id: 'nothing' }, []],
+      [{ callId: 'order-1042' }, ['n1']],
+      [{ traceId: 'f'.repeat(32) }, ['n1']],
+      [{ userId: 'ann', protocol: 'mcp' }, ['n1']],
+      [{ userId: 'ann', protocol: 'otc' }, []],
+      [{ runId: 'run_n3' }, ['n3']],
+      [{ parent: 'n1' }, ['n3']],
+      [{ sessionId: 'none' }, []],
+      [{ code: 'tool_failed' }, ['n2']],
+      [{ code: 'cancelled' }, []],
+      [{ message: 'WAS NOT found' }, ['n2']],
+      [{ message: 'Order … was not found.' }, ['n2']],
+      [{ message: 'order B-7' }, []],
+    ]
+    for (const [search, records] of expected) {
+      const { calls, next } = await store.list({ search, limit: 10 })
+      assert.deepEqual(
+        { search, next, found: calls.map(({ record }) => record) },
+        { search, next: undefined, found: records },
+      )
+      const { rows } = await store.tally({ search, sinceMs: 0, bucketMs: DAY_MS })
+      assert.deepEqual(
+        rows.map(({ bucket }) => `n${bucket}`),
+        records,
+      )
+    }
+    const first = await store.list({ search: { id: 'n1' }, limit: 1 })
+    assert.deepEqual(
+      first.calls.map(({ record }) => record),
+      ['n3'],
+    )
+    const second = await store.list({ search: { id: 'n1' }, limit: 1, before: first.next })
+    assert.deepEqual(
+      second.calls.map(({ record }) => record),
+      ['n1'],
+    )
+    const { rows } = await store.failures({ sinceMs: DAY_MS })
+    assert.deepEqual(
+      rows.map(({ record, error: { code, message } }) => [record, code, message]),
+      [['n2', 'tool_failed', 'Order A-1042 was not found.']],
+    )
+    assert.deepEqual((await store.failures({ search: { message: 'no' }, tool: 'Nothing.*' })).rows, [])
+    assert.deepEqual(await store.newestCallers(undefined, 10), [
+      { tenant: 'default', principal: 'key:alice' },
+    ])
+    assert.deepEqual((await store.findByRecords(['n3', 'none', 'n1'])).map(({ record }) => record).sort(), [
+      'n1',
+      'n3',
+    ])
+  }),
+  it('the inputs of several calls are read together, and each reading is journaled', async (store) => {
+    await record(store)
+    const access = { by: 'key:boss', atMs: 5 * DAY_MS }
+    const inputs = await store.readInputs({ records: ['a1', 'b1', 'none'], ...access })
+    assert.deepEqual([...inputs].sort(), [
+      ['a1', sampleCall().inputJson],
+      ['b1', sampleCall().inputJson],
+    ])
+    const shown = (await store.readJournal([], 100))
+      .flatMap(({ events }) => events)
+      .filter(({ type }) => type === 'call.shown')
+    assert.deepEqual(
+      shown
+        .map((event) => ('part' in event && 'record' in event ? [event.record, event.part, event.at] : []))
+        .sort(),
+      [
+        ['a1', 'summary', 5 * DAY_MS],
+        ['b1', 'summary', 5 * DAY_MS],
+      ],
+    )
+    await purgeAll(store, POLICY.resultsMs + 5 * DAY_MS)
+    assert.deepEqual([...(await store.readInputs({ records: ['a1'], ...access }))], [])
   }),
 ]

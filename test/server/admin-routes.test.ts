@@ -7,6 +7,7 @@ import type { CallPage, CallRecord, Settlement, SettleResult } from '#kernel/cal
 import { createOperatorAccess } from '#server/admin/access'
 import { createCallRoutes } from '#server/admin/calls'
 import type { CallFilter } from '#store/call-filter'
+import type { SummaryAccess } from '#store/call-search'
 import type { CallInput, InputAccess, TallyPage } from '#store/operator-views'
 import { echoRoutes, startApp, stopApps } from './start-app.ts'
 
@@ -79,6 +80,22 @@ class FakeCalls {
   }
   findByPrefix(prefix: string): readonly CallRecord[] {
     return this.records.filter(({ record }) => record.startsWith(prefix))
+  }
+  findByRecords(records: readonly string[]): readonly CallRecord[] {
+    return this.records.filter(({ record }) => records.includes(record))
+  }
+  newestCallers(): readonly [] {
+    return []
+  }
+  recordOfApproval(): undefined {
+    return undefined
+  }
+  digest(text: string): string {
+    return text
+  }
+  async readInputs({ records, by, atMs }: SummaryAccess): Promise<ReadonlyMap<string, string>> {
+    for (const record of records) this.looks.push({ record, by, atMs })
+    return new Map(records.map((record) => [record, '{"to":"s3cr3t","password":"hunter2"}']))
   }
   readonly rejections = { add: async () => undefined, list: () => [], count: () => [] }
 
@@ -300,5 +317,28 @@ describe('the start token', () => {
   it('rule 29: is refused on every other route', async () => {
     const { ask } = await start()
     expect((await ask('/tools', START_TOKEN)).status).toBe(401)
+  })
+
+  it('lists show the beginnings of inputs only with calls:read, and journal it', async () => {
+    const { ask, calls } = await start()
+    expect((await ask('/admin/calls?inputs=yes', 'k-lister')).status).toBe(403)
+    expect(calls.looks).toEqual([])
+    const { body } = await ask('/admin/calls?inputs=yes', START_TOKEN)
+    expect(body.calls[0]).toMatchObject({ input_summary: 'to: "s3cr3t", password: [hidden]' })
+    expect(calls.looks.map(({ record, by }) => [record, by])).toEqual([
+      ['r1', 'operator'],
+      ['r2', 'operator'],
+    ])
+  })
+  it('some records are listed by their ids, within the tenant', async () => {
+    const { ask } = await start()
+    const listed = async (who: string) =>
+      (await ask('/admin/calls?records=r2,r1,none', who)).body.calls.map(
+        ({ record }: { record: string }) => record,
+      )
+    expect(await listed('k-lister')).toEqual(['r1'])
+    expect(await listed(START_TOKEN)).toEqual(['r1', 'r2'])
+    const many = Array.from({ length: 101 }, (_, n) => `r${n}`).join(',')
+    expect((await ask(`/admin/calls?records=${many}`, START_TOKEN)).status).toBe(400)
   })
 })

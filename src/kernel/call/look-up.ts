@@ -100,7 +100,11 @@ function fingerprintOf(
   return store.digest(`${purpose}${JSON.stringify(parts)}${inputJson}`)
 }
 
-export function recordOf(store: Pick<KernelStore, 'digest'>, principal: Principal, callId: string): string {
+export function recordOf(
+  store: Pick<KernelStore, 'digest'>,
+  principal: Pick<Principal, 'tenant' | 'id'>,
+  callId: string,
+): string {
   const digest = store.digest(JSON.stringify(['call', principal.tenant, principal.id, callId]))
   return inTimeOrder(digest, callId)
 }

@@ -3,8 +3,9 @@
  * and the command line offers its members as options.
  */
 import type { CallFilterQuery } from '#admin-api/calls'
+import { defined } from '#kernel/base/json'
 import { CALL_STATES, type CallState } from '#kernel/call/call'
-import type { CallFilter } from '#store/call-filter'
+import type { CallFilter, CallSearch } from '#store/call-filter'
 import { badRequest } from './admin-route.ts'
 
 export const ERRORS: readonly CallState[] = ['failed', 'released', 'ambiguous']
@@ -23,7 +24,7 @@ export const STATE_WORDS: ReadonlyMap<string, readonly CallState[]> = new Map([
 export type BaseOf = (name: string) => string | undefined
 
 export function toCallFilter(
-  query: CallFilterQuery,
+  query: Partial<CallFilterQuery>,
   nowMs: number,
   baseOf?: BaseOf,
 ): Omit<CallFilter, 'limit'> {
@@ -35,8 +36,32 @@ export function toCallFilter(
     tool: tool === undefined ? undefined : baseWithVersion(tool, baseOf),
     sinceMs: parseTime(since),
     untilMs: parseTime(until),
+    search: readSearch(query),
     took: slow === undefined && quick === undefined ? undefined : { nowMs, minMs: slow, belowMs: quick },
   }
+}
+
+const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/
+
+function readSearch({
+  id,
+  code,
+  protocol,
+  parent,
+  ...query
+}: Partial<CallFilterQuery>): CallSearch | undefined {
+  const { call_id: callId, run: runId, session: sessionId, user: userId, trace, error: message } = query
+  const traceId = trace === undefined ? undefined : traceOf(trace)
+  const search: CallSearch = defined({
+    ...{ callId, runId, sessionId, userId, traceId, protocol, parent, code, message },
+    id: id === undefined ? undefined : traceOf(id),
+  })
+  return Object.keys(search).length === 0 ? undefined : search
+}
+
+/** The trace id in a `traceparent` header; any other text unchanged. */
+function traceOf(text: string): string {
+  return TRACEPARENT.exec(text)?.[1] ?? text.trim()
 }
 
 function readStates(text: string | undefined): readonly CallState[] | undefined {

@@ -10,6 +10,7 @@ import {
   COUNT_ALL_CALLS,
   LIST_ALL_CALLS,
   type ListedCall,
+  MAX_RECORDS,
   SETTLE_CALL,
   SHOW_CALL,
   type TimelineEntry,
@@ -20,14 +21,18 @@ import type { ToolError } from '#kernel/base/errors'
 import { ownRunId } from '#kernel/base/ids'
 import { defined, type JsonValue } from '#kernel/base/json'
 import type { CallError, CallState, Outcome } from '#kernel/call/call'
-import type { CallRecord } from '#kernel/call/call-record'
+import type { CallPage, CallRecord } from '#kernel/call/call-record'
 import type { JournalGroup } from '#kernel/journal/events'
 import { ownRunEvents, type RunEvent } from '#kernel/run/events'
+import { findCalls, type IdLookup } from '#server/calls/find-calls'
+import { summaryOf } from '#server/calls/input-summary'
 import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { tallyRejections } from '#server/overview/rejected-requests'
+import { DEFAULT_COST } from '#stages/limits/budgets'
 import type { CallSummary, TallyQuery } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
+import { errorLine } from '#store/error-text'
 import type { CallInput } from '#store/operator-views'
 import { type OperatorAccess, visibleTenant } from './access.ts'
 import { badRequest, serveOperation, timeOf } from './admin-route.ts'
@@ -50,6 +55,9 @@ type AdminCalls = Pick<
   | 'settle'
   | 'isWriterAlive'
   | 'rejections'
+  | 'findByRecords'
+  | 'readInputs'
+  | keyof IdLookup
 > & { readonly approvals: Pick<Store['approvals'], 'findFor'> }
 
 interface CallRoutesOptions {
@@ -58,23 +66,36 @@ interface CallRoutesOptions {
   /** Checks the value with which an operator settles a call; throws if the tool could not have returned it. */
   checkValue?(tool: string, value: JsonValue): Promise<void>
   readonly baseOf?: BaseOf
+  /** Cost of one run of a tool, by its full id; absent if the tools are not known here. */
+  readonly costOf?: CostOf
 }
+
+export type CostOf = (tool: string) => number | undefined
 
 export function createCallRoutes(
   access: OperatorAccess,
-  { calls, clock, checkValue, baseOf }: CallRoutesOptions,
+  { calls, clock, checkValue, baseOf, costOf }: CallRoutesOptions,
 ): readonly ServerRoute[] {
   return [
     serveOperation(access, LIST_ALL_CALLS, async ({ principal, query }) => {
-      const { record, before, limit } = query
+      const { record, records, before, limit, inputs } = query
       const filter = toCallFilter(query, clock.nowMs(), baseOf)
       const tenant = visibleTenant(principal)
-      const page =
-        record === undefined
-          ? await calls.list({ ...filter, before, limit, tenant: tenant ?? filter.tenant })
-          : { calls: await calls.findByPrefix(record, limit) }
-      const found = page.calls.filter((call) => isWithin(tenant, call)).map(renderCall)
-      return { calls: found, next: page.next ?? null }
+      if (inputs === 'yes') access.requireScope(principal, 'calls:read')
+      const found: CallPage =
+        records !== undefined
+          ? { calls: await calls.findByRecords(readRecords(records)) }
+          : record !== undefined
+            ? { calls: await calls.findByPrefix(record, limit) }
+            : await findCalls(calls, { ...filter, before, limit, tenant: tenant ?? filter.tenant }, clock)
+      const visible = found.calls.filter((call) => isWithin(tenant, call))
+      const shown = visible.map((call) => renderCall(call, costOf))
+      const next = found.next ?? null
+      if (inputs === 'no') return { calls: shown, next }
+      const look = { records: visible.map((call) => call.record), by: principal.id, atMs: clock.nowMs() }
+      const texts = await calls.readInputs(look)
+      const withInputs = shown.map((call) => ({ ...call, input_summary: summaryOf(texts.get(call.record)) }))
+      return { calls: withInputs, next }
     }),
     serveOperation(access, COUNT_ALL_CALLS, async ({ principal, query: { buckets, ...query } }) => {
       const nowMs = clock.nowMs()
@@ -118,7 +139,7 @@ export function createCallRoutes(
       const seesApprovals =
         access.hasScope(principal, 'approvals:read') || access.hasScope(principal, 'approvals:respond')
       const approval = seesApprovals ? await calls.approvals.findFor(call) : undefined
-      return { call: renderDetails({ call, steps, timelines, journal, approval, input }) }
+      return { call: renderDetails({ call, steps, timelines, journal, approval, input }, costOf) }
     }),
     serveOperation(access, SETTLE_CALL, async ({ principal, id: record, body: { as, why, value } }) => {
       const call = await findCall(calls, record, visibleTenant(principal))
@@ -133,6 +154,12 @@ export function createCallRoutes(
       return { record, settled_as: as }
     }),
   ]
+}
+
+function readRecords(text: string): readonly string[] {
+  const records = text.split(',')
+  if (records.length <= MAX_RECORDS) return records
+  throw badRequest(`records: expected at most ${MAX_RECORDS} records.`)
 }
 
 async function findCall(calls: AdminCalls, record: string, tenant: string | undefined): Promise<CallRecord> {
@@ -215,8 +242,9 @@ export function renderSummary(call: CallSummary): Omit<ChangedCall, 'by' | 'even
 }
 
 /** A call as lists and exports show it. */
-export function renderCall(call: CallRecord): ListedCall {
+export function renderCall(call: CallRecord, costOf?: CostOf): ListedCall {
   const { outcome } = call
+  const error = outcome === undefined || outcome.ok ? undefined : outcome.error
   return {
     ...renderSummary(call),
     call_id: call.callId,
@@ -225,7 +253,13 @@ export function renderCall(call: CallRecord): ListedCall {
     protocol: call.protocol ?? null,
     user_id: call.userId ?? null,
     by: call.by ?? null,
-    error_code: outcome === undefined || outcome.ok ? null : outcome.error.code,
+    session_id: call.sessionId ?? null,
+    error_code: error?.code ?? null,
+    error_message: error === undefined ? null : errorLine(error.message),
+    cost:
+      costOf === undefined || call.ranMs === undefined
+        ? null
+        : (costOf(call.tool) ?? DEFAULT_COST) * call.attempt,
     result_expired: call.expired,
     has_late_result: call.late !== undefined,
   }
@@ -242,16 +276,16 @@ interface CallFacts {
   readonly input: CallInput | 'hidden' | 'unasked'
 }
 
-function renderDetails({ call, steps, timelines, journal, approval, input }: CallFacts): CallDetails {
+function renderDetails(facts: CallFacts, costOf: CostOf | undefined): CallDetails {
+  const { call, steps, timelines, journal, approval, input } = facts
   const { outcome, late } = call
   return {
-    ...renderCall(call),
+    ...renderCall(call, costOf),
     definition_hash: call.definitionHash,
-    session_id: call.sessionId ?? null,
     root: call.root ?? null,
     waits_for: call.waitsFor ?? null,
     timeline: renderTimeline(call, timelines),
-    steps: steps.map((step) => ({ ...renderCall(step), timeline: renderTimeline(step, timelines) })),
+    steps: steps.map((step) => ({ ...renderCall(step, costOf), timeline: renderTimeline(step, timelines) })),
     journal: journal.map(({ writer, group, link, atMs, events }) => ({
       ...{ writer, group, link, at: timeOf(atMs) },
       events: events.map((event) => ({ ...event })),

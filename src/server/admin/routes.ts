@@ -55,7 +55,7 @@ export function openAdmin(host: ServerHost): ServerPart {
   const configured = () => live().auth.apiKeys.map(({ tenant, id }) => ({ tenant, name: id }))
   const routes = [
     ...createRejectionRoutes(access, { rejections: store.rejections, clock, baseOf }),
-    ...createCallRoutes(access, { calls: store, clock, baseOf }),
+    ...createCallRoutes(access, { calls: store, clock, baseOf, costOf }),
     ...createCallEventRoutes(access, {
       feed,
       clock,

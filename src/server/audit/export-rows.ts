@@ -58,7 +58,7 @@ export function callRows(store: Pick<Store, 'list'>, filter: Omit<CallFilter, 'l
         'safety_tier',
       ],
       ...['state', 'error_code', 'attempt', 'took_ms', 'ran_ms', 'protocol', 'call_id', 'run_id', 'trace_id'],
-      ...['parent', 'result_expired', 'has_late_result'],
+      ...['session_id', 'error_message', 'parent', 'result_expired', 'has_late_result'],
     ],
     batches: mapped(pages(readPage, ended), (calls) => calls.map((call) => ({ ...renderCall(call) }))),
   })
