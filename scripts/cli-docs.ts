@@ -42,7 +42,7 @@ With \`--json\` each line is an event: \`writer\` and \`group\` (its place in th
 | \`call.parked\`, \`call.suspended\`, \`call.resumed\` | \`approval\`; \`waits_for\` |
 | \`call.ambiguous\`, \`call.cut\` | \`dead_writer\` |
 | \`call.settled\` | \`as\`, \`who\`, \`why\` |
-| \`call.shown\`, \`call.cancel_requested\` | \`by\` |
+| \`call.shown\`, \`call.cancel_requested\`, \`call.receipt_made\` | \`by\`; \`part\` if only a summary of the input (\`summary\`) or the log (\`log\`) was shown |
 | \`call.refused\`, \`call.corrected\` | \`code\`; \`before\`, \`after\` (digests) |
 | \`approval.granted\`, \`approval.rejected\`, \`approval.overridden\`, \`approval.expired\`, \`approval.cancelled\`, \`approval.used\`, \`approval.link_made\` | \`approval\`, \`tenant\`, \`record\`, \`attempt\`, \`tool\`, \`by\`, \`reason\`; for a link \`for\` (the approver that it names) and \`power\` (\`decide\`, \`inspect\`) |
 | \`challenge.opened\`, \`challenge.asked\`, \`challenge.completed\`, \`challenge.failed\` | \`challenge\`, \`tenant\`, \`principal\`, \`provider\`, \`run\` |
@@ -51,6 +51,7 @@ With \`--json\` each line is an event: \`writer\` and \`group\` (its place in th
 | \`key.created\`, \`key.rotated\`, \`key.revoked\`; \`principal.ended\` | \`tenant\`, \`principal\`, \`by\`, and \`key\` (its public id) of the first three |
 | \`source.added\`, \`source.replaced\`, \`source.removed\`; \`source.probed\` | \`source\`, \`source_type\`, \`target\` (host, file or program), \`options\` (a keyed digest), \`changes\` (rules of its tools, as \`policy.approval\`), \`by\`; \`target\`, \`by\` |
 | \`pin.first_seen\`, \`pin.held\`, \`pin.returned\`, \`pin.accepted\`, \`pin.rejected\` | \`source\`, \`tool\`, \`hash\`, \`class\`, \`version\`, \`count\`, \`by\` |
+| \`data.exported\` | \`what\`, \`format\`, \`filter\`, \`by\`; \`tenant\` if only one is exported |
 | \`authorization.decided\` | \`tenant\`, \`principal\` (opaque), \`action\`, \`resource\`, \`allowed\`, \`reason\`, \`count\` |
 | \`session.opened\`, \`session.closed\`; \`run.ended\` | \`tenant\`, \`principal\`, \`run\`, and of sessions \`session\`, \`tool\`, \`sequence\`, \`outcome\` |
 | \`writer.started\`, \`writer.stopped\`, \`retention.purged\` | \`heads\`; none; \`calls\`, \`groups\` |`

@@ -159,7 +159,9 @@ export const calls = defineCommand<ListOption>({
     const found = await output.during('Reading calls', findCalls(wanted, limit, args, context))
     const hasMessage = found.some(({ error_message: message }) => message !== null)
     const columns = { ...COLUMNS, ...(hasMessage ? MESSAGE : {}), ...(args.flag('inputs') ? INPUT : {}) }
-    printRows(found, { columns, empty: 'No call matches.', fitsTerminal: true }, context)
+    // The last column may be cut, so that a long message does not break the table. Ids are never cut.
+    const fits = Object.keys(columns).at(-1) === 'CALL ID' ? {} : ({ fitsTerminal: true } as const)
+    printRows(found, { columns, empty: 'No call matches.', ...fits }, context)
   },
 })
 

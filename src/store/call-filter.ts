@@ -3,7 +3,7 @@ import type { CallError, CallState } from '#kernel/call/call'
 import type { CallRecord } from '#kernel/call/call-record'
 import type { CallSubject } from '#kernel/journal/events'
 import { matchesGlob } from '#kernel/tool/toolsets'
-import { patternOfError } from './error-text.ts'
+import { patternOfError } from '#store/calls/error-text'
 
 /**
  * The operator's filter for calls, matched in memory for lists that are followed live. `operator-views.ts` runs the same filter

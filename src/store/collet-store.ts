@@ -2,8 +2,8 @@ import type { ResumptionStore } from '#kernel/call/stages'
 import { KERNEL_MODULES } from '#kernel/store/kernel-modules'
 import { defineStore } from '#kernel/store/module'
 import { createStore, type KernelStore, type StoreParts } from '#kernel/store/store'
+import { type CallSearchStore, callSearchModule, openCallSearch } from '#store/calls/call-search'
 import { type JournalReader, journalReaderModule, openJournalReader } from './audit/journal-reader.ts'
-import { type CallSearchStore, callSearchModule, openCallSearch } from './call-search.ts'
 import {
   type ChallengeStore,
   type ConsentStore,

@@ -27,7 +27,6 @@ import {
   text,
   word,
 } from '#kernel/store/rows'
-import type { CallFilter, CallSummary, TallyQuery } from './call-filter.ts'
 import {
   CALLS,
   type CountPage,
@@ -38,8 +37,9 @@ import {
   STATES,
   scanOf,
   scanQueries,
-} from './call-scan.ts'
-import { searchCalls, tallyFound } from './call-search.ts'
+} from '#store/calls/call-scan'
+import { searchCalls, tallyFound } from '#store/calls/call-search'
+import type { CallFilter, CallSummary, TallyQuery } from './call-filter.ts'
 import { listOpenBudgets } from './limits.ts'
 import { type Attribution, texts } from './steps.ts'
 

@@ -7,7 +7,7 @@ import type { CallPage, CallRecord, Settlement, SettleResult } from '#kernel/cal
 import { createOperatorAccess } from '#server/admin/access'
 import { createCallRoutes } from '#server/admin/calls'
 import type { CallFilter } from '#store/call-filter'
-import type { SummaryAccess } from '#store/call-search'
+import type { SummaryAccess } from '#store/calls/call-search'
 import type { CallInput, InputAccess, TallyPage } from '#store/operator-views'
 import { echoRoutes, startApp, stopApps } from './start-app.ts'
 

@@ -10,12 +10,12 @@ import { fault, isToolError, type ToolError } from '#kernel/base/errors'
 import { defined } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
 import type { Release } from '#kernel/call/stages'
+import { renderSummary } from '#server/calls/call-rows'
 import type { ServerRoute } from '#server/http/router'
 import { type OperatorAccess, visibleTenant } from './access.ts'
 import { serveReply } from './admin-route.ts'
 import type { CallFeed, CallReader, ChangedCall } from './call-feed.ts'
 import { type BaseOf, toCallFilter } from './call-filter.ts'
-import { renderSummary } from './calls.ts'
 
 /** Interval of heartbeats on a quiet stream, and of checks of the reader's credential. */
 const CHECK_MS = 2_000

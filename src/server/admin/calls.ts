@@ -6,10 +6,8 @@
 import {
   type CallDetails,
   type CallOutcome,
-  type ChangedCall,
   COUNT_ALL_CALLS,
   LIST_ALL_CALLS,
-  type ListedCall,
   MAX_RECORDS,
   SETTLE_CALL,
   SHOW_CALL,
@@ -18,21 +16,18 @@ import {
 import type { ApprovalRecord } from '#kernel/approval/approval'
 import type { Clock } from '#kernel/base/clock'
 import type { ToolError } from '#kernel/base/errors'
-import { ownRunId } from '#kernel/base/ids'
 import { defined, type JsonValue } from '#kernel/base/json'
 import type { CallError, CallState, Outcome } from '#kernel/call/call'
 import type { CallPage, CallRecord } from '#kernel/call/call-record'
 import type { JournalGroup } from '#kernel/journal/events'
 import { ownRunEvents, type RunEvent } from '#kernel/run/events'
+import { type CostOf, renderCall, summaryOf } from '#server/calls/call-rows'
 import { findCalls, type IdLookup } from '#server/calls/find-calls'
-import { summaryOf } from '#server/calls/input-summary'
 import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { tallyRejections } from '#server/overview/rejected-requests'
-import { DEFAULT_COST } from '#stages/limits/budgets'
-import type { CallSummary, TallyQuery } from '#store/call-filter'
+import type { TallyQuery } from '#store/call-filter'
 import type { Store } from '#store/collet-store'
-import { errorLine } from '#store/error-text'
 import type { CallInput } from '#store/operator-views'
 import { type OperatorAccess, visibleTenant } from './access.ts'
 import { badRequest, serveOperation, timeOf } from './admin-route.ts'
@@ -69,8 +64,6 @@ interface CallRoutesOptions {
   /** Cost of one run of a tool, by its full id; absent if the tools are not known here. */
   readonly costOf?: CostOf
 }
-
-export type CostOf = (tool: string) => number | undefined
 
 export function createCallRoutes(
   access: OperatorAccess,
@@ -226,43 +219,6 @@ const SETTLED_AS_FAILED: CallError = {
   code: 'tool_failed',
   message: 'The call was interrupted, and an operator found that it had failed.',
   canRetry: false,
-}
-
-/** The members of a call that lists and the stream of changes share. */
-export function renderSummary(call: CallSummary): Omit<ChangedCall, 'by' | 'events' | 'error_code'> {
-  const { record, tenant, principal, tool, state, attempt, createdAtMs, finishedAtMs } = call
-  return {
-    ...{ record, tenant, principal, tool, safety_tier: call.tier, state, attempt },
-    parent: call.parent ?? null,
-    created_at: timeOf(createdAtMs),
-    finished_at: timeOf(finishedAtMs),
-    took_ms: finishedAtMs === undefined ? null : finishedAtMs - createdAtMs,
-    ran_ms: call.ranMs ?? null,
-  }
-}
-
-/** A call as lists and exports show it. */
-export function renderCall(call: CallRecord, costOf?: CostOf): ListedCall {
-  const { outcome } = call
-  const error = outcome === undefined || outcome.ok ? undefined : outcome.error
-  return {
-    ...renderSummary(call),
-    call_id: call.callId,
-    run_id: call.runId ?? ownRunId(call.record),
-    trace_id: call.traceId,
-    protocol: call.protocol ?? null,
-    user_id: call.userId ?? null,
-    by: call.by ?? null,
-    session_id: call.sessionId ?? null,
-    error_code: error?.code ?? null,
-    error_message: error === undefined ? null : errorLine(error.message),
-    cost:
-      costOf === undefined || call.ranMs === undefined
-        ? null
-        : (costOf(call.tool) ?? DEFAULT_COST) * call.attempt,
-    result_expired: call.expired,
-    has_late_result: call.late !== undefined,
-  }
 }
 
 interface CallFacts {

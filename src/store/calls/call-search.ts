@@ -26,9 +26,15 @@ import {
   text,
   word,
 } from '#kernel/store/rows'
-import { type CallFilter, type CallSearch, matchesError, matchesIds, type TallyQuery } from './call-filter.ts'
+import {
+  type CallFilter,
+  type CallSearch,
+  matchesError,
+  matchesIds,
+  type TallyQuery,
+} from '#store/call-filter'
+import { type Attribution, mapped, texts } from '#store/steps'
 import { CALLS, type CountPage, listedStates, MATCHES, matchedBy, STATES, scanOf } from './call-scan.ts'
-import { type Attribution, mapped, texts } from './steps.ts'
 
 /**
  * Finds calls by texts that are stored sealed, and reads the errors, waits and inputs of many calls. The admin routes use it for

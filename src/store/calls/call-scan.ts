@@ -2,7 +2,7 @@ import { CALL_STATES, type CallState } from '#kernel/call/call'
 import type { CallPage, CallRecord } from '#kernel/call/call-record'
 import { type Row, type SqlValue, type Steps, statements } from '#kernel/store/engine'
 import { integer } from '#kernel/store/rows'
-import { type CallFilter, toolCondition, toolValues } from './call-filter.ts'
+import { type CallFilter, toolCondition, toolValues } from '#store/call-filter'
 
 /**
  * How operators' queries walk over all calls: a page scans a limited range of call numbers, newest first. `operator-views.ts`

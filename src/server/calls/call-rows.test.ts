@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { summaryOf } from './input-summary.ts'
+import { summaryOf } from './call-rows.ts'
 
 const of = (input: unknown) => summaryOf(JSON.stringify(input))
 
