@@ -42,7 +42,7 @@ const summary = () => ({
   error_code: z.string().nullable(),
 })
 
-const CALL = named('AdminCall', () =>
+export const CALL = named('AdminCall', () =>
   z
     .object({
       ...summary(),
@@ -171,7 +171,7 @@ const search = () => ({
     ),
 })
 /** The members of a search, for operations without it. */
-const SEARCH = {
+export const SEARCH = {
   id: true,
   call_id: true,
   run: true,

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import * as approvals from './approvals.ts'
+import * as callViews from './call-views.ts'
 import * as calls from './calls.ts'
 import * as exports from './exports.ts'
 import * as journal from './journal.ts'
@@ -16,7 +17,20 @@ import * as sources from './sources.ts'
 import * as tools from './tools.ts'
 import * as usage from './usage.ts'
 
-const MODULES = [approvals, calls, exports, journal, keys, pins, secrets, server, sources, tools, usage]
+const MODULES = [
+  approvals,
+  calls,
+  callViews,
+  exports,
+  journal,
+  keys,
+  pins,
+  secrets,
+  server,
+  sources,
+  tools,
+  usage,
+]
 
 type Part = Readonly<Record<string, unknown>>
 

@@ -16,6 +16,8 @@ import { createCallEventRoutes } from '#server/admin/call-events'
 import { CallFeed } from '#server/admin/call-feed'
 import { REJECTED, STATE_WORDS } from '#server/admin/call-filter'
 import { createCallRoutes } from '#server/admin/calls'
+import { createConversationRoutes } from '#server/calls/conversation'
+import { createErrorRoutes } from '#server/calls/error-groups'
 import { findKnownTools } from '#server/known-tools'
 import { createRejectionRoutes } from '#server/overview/rejected-requests'
 import { normalizeToolName } from '#store/call-filter'
@@ -60,7 +62,7 @@ const COLUMNS: Columns<ListedCall> = {
 const MESSAGE: Columns<ListedCall> = { MESSAGE: ({ error_message: message }) => message }
 const INPUT: Columns<ListedCall> = { INPUT: ({ input_summary: summary }) => summary ?? null }
 
-const FILTER_OPTIONS = {
+export const FILTER_OPTIONS = {
   tool: {
     value: 'NAME',
     help: 'Only calls to this tool, in any spelling; Name@1.0.0 for one version, Gmail.* for all tools that begin with Gmail.',
@@ -168,18 +170,28 @@ export const calls = defineCommand<ListOption>({
 /** The query of the operations on calls; `state` may also be `rejected`. */
 type CallFilter = Readonly<Partial<Record<string, string>>>
 
-async function readFilter(args: Arguments<ListOption>, context: CommandContext): Promise<CallFilter> {
+/** Reads the options that the list, its errors and the stream share. */
+export async function readRange(
+  args: Arguments<keyof typeof FILTER_OPTIONS | AdminOption>,
+  context: CommandContext,
+): Promise<CallFilter> {
   const { clock } = context
   const [since, until] = [args.moment('since', clock.nowMs()), args.moment('until', clock.nowMs())]
   if (since !== undefined && until !== undefined && since >= until)
     throw new UsageError('--since must be before --until.')
   return defined({
-    state: readStates(args.text('state')),
     tool: await resolveToolName(args, context),
     principal: args.text('principal'),
     tenant: args.text('tenant'),
     since: since?.toISOString(),
     until: until?.toISOString(),
+  })
+}
+
+async function readFilter(args: Arguments<ListOption>, context: CommandContext): Promise<CallFilter> {
+  return defined({
+    state: readStates(args.text('state')),
+    ...(await readRange(args, context)),
     slow: args.integer('slow', MILLISECONDS)?.toString(),
     quick: args.integer('quick', MILLISECONDS)?.toString(),
     ...Object.fromEntries(SEARCH_NAMES.map((name) => [name.replace('-', '_'), args.text(name)])),
@@ -191,7 +203,7 @@ async function readFilter(args: Arguments<ListOption>, context: CommandContext):
  * tools; without one, the config and the pins do.
  */
 async function resolveToolName(
-  args: Arguments<ListOption>,
+  args: Arguments<'tool' | AdminOption>,
   context: CommandContext,
 ): Promise<string | undefined> {
   const text = args.text('tool')
@@ -283,6 +295,8 @@ export function callsClient(args: Arguments<AdminOption>, context: CommandContex
   return new AdminClient(args, context, {
     onStore: ({ store, access }) => [
       ...createRejectionRoutes(access, { rejections: store.rejections, clock }),
+      ...createErrorRoutes(access, { store, clock }),
+      ...createConversationRoutes(access, { store, clock }),
       ...createCallRoutes(access, { calls: store, clock }),
       ...createCallEventRoutes(access, { feed: new CallFeed({ store, clock }), clock }),
     ],

@@ -1,3 +1,4 @@
+import { LIST_CALL_ERRORS, SHOW_CONVERSATION } from '#admin-api/call-views'
 import {
   type CallDetails,
   type ListedCall,
@@ -7,8 +8,8 @@ import {
 } from '#admin-api/calls'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import { type Arguments, type CommandContext, defineCommand, UsageError } from '#cli/command'
-import { calls, callsClient, durationText } from '#cli/list-calls'
-import { operatorCommand } from '#cli/operator-command'
+import { calls, callsClient, durationText, FILTER_OPTIONS, readRange } from '#cli/list-calls'
+import { listCommand, operatorCommand } from '#cli/operator-command'
 import { labelledLines, renderList, snakeNames } from '#cli/output'
 import { callerKey, findServer, requestJson, SERVER_OPTIONS } from '#cli/server-address'
 import { loadProjectConfig } from '#cli/store-access'
@@ -19,7 +20,7 @@ import type { Settlement } from '#kernel/call/call-record'
 import { createCallRoutes } from '#server/admin/calls'
 
 /**
- * `collet calls show|result|settle|cancel`; `list-calls.ts` has the list. They read and settle recorded calls on the store
+ * `collet calls errors|conversation|show|result|settle|cancel`; `list-calls.ts` has the list. They read and settle recorded calls on the store
  * or through a server. Invariant: only an ambiguous call can be settled, and a value that does not fit the tool's
  * output schema needs `--force`.
  */
@@ -313,4 +314,97 @@ const callsResult = defineCommand<
   },
 })
 
-export const COMMANDS = [calls, callsShow, callsResult, callsSettle, callsCancel]
+const callsErrors = listCommand({
+  name: 'calls errors',
+  summary: 'Groups failed calls and rejected requests by tool, error code and message.',
+  details: [
+    'The most frequent first; of the last 24 hours without --since. … stands for ids, numbers and quoted values, in which equal failures differ.',
+    "List the calls of a group with collet calls --tool TOOL --code CODE --error MESSAGE; those of the code's rejected requests with --state rejected.",
+  ],
+  options: {
+    ...FILTER_OPTIONS,
+    code: { value: 'CODE', help: 'Only this error code.' },
+    error: { value: 'TEXT', help: 'Only messages that contain TEXT; leaves out rejected requests.' },
+    ...adminOptions('admin:calls'),
+  },
+  examples: ['collet calls errors --since 1h', 'collet calls errors --tenant acme --tool Crm.Find --json'],
+  client: callsClient,
+  operation: LIST_CALL_ERRORS,
+  waiting: 'Reading errors',
+  async request(args, context) {
+    const range = await readRange(args, context)
+    return { query: { ...range, code: args.text('code'), error: args.text('error') } }
+  },
+  rows: ({ errors }) => errors,
+  columns: {
+    COUNT: ({ count }) => count,
+    CALLERS: ({ principals }) => principals,
+    FIRST: ({ first_at: at }) => at,
+    LAST: ({ last_at: at }) => at,
+    KIND: ({ kind }) => kind,
+    CODE: ({ code }) => code,
+    TOOL: ({ tool }) => tool,
+    MESSAGE: ({ message }) => message,
+  },
+  fitsTerminal: true,
+  empty: 'No errors.',
+  note({ whole }, { output }) {
+    if (!whole)
+      output.warn('There are more errors; older ones were not counted. Narrow the range with --since.')
+  },
+})
+
+const callsConversation = listCommand({
+  name: 'calls conversation',
+  summary: 'Lists the calls of one run, session or trace with their steps and waits, oldest first.',
+  options: {
+    run: { value: 'ID', help: 'The calls of this run.' },
+    session: { value: 'ID', help: 'The calls of this session.' },
+    trace: { value: 'ID', help: 'The calls of this trace: its id, or a traceparent.' },
+    ...adminOptions('admin:calls'),
+  },
+  examples: [
+    'collet calls conversation --run order-1042',
+    'collet calls conversation --trace 4bf92f3577b34da6a3ce929d0e0e4736',
+  ],
+  client: callsClient,
+  operation: SHOW_CONVERSATION,
+  waiting: 'Reading calls',
+  request(args) {
+    const query = { run: args.text('run'), session: args.text('session'), trace: args.text('trace') }
+    if (Object.values(query).every((value) => value === undefined))
+      throw new UsageError('Name the conversation: --run, --session or --trace.')
+    return { query }
+  },
+  rows: ({ calls: found }) => found,
+  columns: {
+    CREATED: ({ created_at: at }) => at,
+    STATE: ({ state }) => state,
+    TOOL: ({ tool, parent }) => (parent === null ? tool : `- ${tool}`),
+    PRINCIPAL: ({ principal }) => principal,
+    WAITED: ({ waits }) => waitText(waits),
+    'RUN TIME': ({ ran_ms: ms }) => durationText(ms),
+    ERROR: ({ error_code: code }) => code ?? '',
+    RECORD: ({ record }) => record,
+  },
+  empty: 'No call matches.',
+  note({ whole }, { output }) {
+    if (!whole) output.warn('There are more calls; older ones were left out.')
+  },
+})
+
+function waitText(waits: readonly { readonly from: string; readonly until: string | null }[]): string {
+  if (waits.some(({ until }) => until === null)) return 'waiting'
+  const ms = waits.reduce((sum, { from, until }) => sum + Date.parse(until ?? from) - Date.parse(from), 0)
+  return waits.length === 0 ? '' : durationText(ms)
+}
+
+export const COMMANDS = [
+  calls,
+  callsErrors,
+  callsConversation,
+  callsShow,
+  callsResult,
+  callsSettle,
+  callsCancel,
+]

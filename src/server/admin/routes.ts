@@ -7,6 +7,8 @@ import type { Settings } from '#config/settings'
 import { NO_ROLES } from '#kernel/base/principal'
 import { createExportRoutes } from '#server/audit/export-routes'
 import { createJournalEventRoutes } from '#server/audit/journal-routes'
+import { createConversationRoutes } from '#server/calls/conversation'
+import { createErrorRoutes } from '#server/calls/error-groups'
 import type { ServerHost } from '#server/host'
 import { jsonReply, OPEN_ROUTE } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
@@ -56,6 +58,8 @@ export function openAdmin(host: ServerHost): ServerPart {
   const routes = [
     ...createRejectionRoutes(access, { rejections: store.rejections, clock, baseOf }),
     ...createCallRoutes(access, { calls: store, clock, baseOf, costOf }),
+    ...createErrorRoutes(access, { store, clock, baseOf }),
+    ...createConversationRoutes(access, { store, clock, costOf }),
     ...createCallEventRoutes(access, {
       feed,
       clock,

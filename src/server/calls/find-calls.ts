@@ -15,6 +15,27 @@ export type IdLookup = Pick<
   'list' | 'findByRecords' | 'findByPrefix' | 'newestCallers' | 'recordOfApproval' | 'digest'
 >
 
+/**
+ * Reads page after page, each from the position that the page before returned. Returns false if the time was over before the last page.
+ */
+export async function readUntil(
+  clock: Clock,
+  readPage: (before: number | undefined) => Promise<number | undefined>,
+): Promise<boolean> {
+  const startedAtMs = clock.monotonicMs()
+  let before: number | undefined
+  do {
+    before = await readPage(before)
+    if (before === undefined) return true
+    // SQLite runs in this thread, so other calls get a turn between two pages.
+    await nextTurn()
+  } while (clock.monotonicMs() - startedAtMs < MAX_READ_MS)
+  return false
+}
+
+/** Groups of errors and conversations that take longer are not whole. */
+const MAX_READ_MS = 5_000
+
 /** A request that takes longer gets what was found so far, and continues with the next page. */
 const MAX_SEARCH_MS = 800
 const MAX_CALLERS = 1_000
