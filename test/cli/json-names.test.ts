@@ -124,6 +124,8 @@ const ROWS: readonly Row[] = [
   { command: 'call', words: ['Crm.None', '{}', ...AT], code: 2 },
   { command: 'calls', words: ['--tool', 'Crm.Find'], keep: ['record', 'record'] },
   { command: 'calls', words: ['--state', 'rejected'] },
+  { command: 'calls errors', words: [] },
+  { command: 'calls conversation', words: ['--run', 'run_$record'] },
   { command: 'calls show', words: ['$record'] },
   { command: 'calls result', words: ['find-1', ...AT] },
   { command: 'calls', words: ['--state', 'ambiguous'], keep: ['record', 'unsettled'] },

@@ -122,6 +122,8 @@ it('every admin route answers what its operation declares', async () => {
   for (const { record } of calls) await ask('GET /admin/calls/:record', record)
   await ask('GET /admin/calls/stats')
   await ask('GET /admin/calls/rejected')
+  await ask('GET /admin/calls/errors')
+  await ask(`GET /admin/calls/conversation?run=${calls[0].run_id}`)
 
   const { approvals } = await ask('GET /admin/approvals')
   await ask('GET /admin/approvals/:id', approvals[0].id)

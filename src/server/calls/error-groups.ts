@@ -4,11 +4,12 @@
  */
 import { type ErrorGroup, LIST_CALL_ERRORS } from '#admin-api/call-views'
 import type { Clock } from '#kernel/base/clock'
+import { REFUSAL_CODES } from '#kernel/base/errors'
 import { type OperatorAccess, visibleTenant } from '#server/admin/access'
 import { badRequest, serveOperation, timeOf } from '#server/admin/admin-route'
 import { type BaseOf, toCallFilter } from '#server/admin/call-filter'
 import type { ServerRoute } from '#server/http/router'
-import { readCode } from '#server/overview/rejected-requests'
+import type { CallFilter } from '#store/call-filter'
 import { errorLine, patternOfError } from '#store/calls/error-text'
 import type { Store } from '#store/collet-store'
 import { readUntil } from './find-calls.ts'
@@ -43,11 +44,7 @@ export function createErrorRoutes(
           groups.add({ ...call, ...error, kind: 'failed', requests: 1, atMs: createdAtMs })
         return next
       })
-      // Rejected requests have no ids, because they are counted and not recorded.
-      const { code, ...others } = filter.search ?? {}
-      const areListed =
-        Object.keys(others).length === 0 && (code === undefined || readCode(code) !== undefined)
-      const isWhole = areListed ? await addRejected(store, { ...filter, code: readCode(code) }, groups) : true
+      const isWhole = await addRejected(store, filter, groups)
       return {
         since: timeOf(sinceMs),
         until: timeOf(untilMs),
@@ -59,13 +56,15 @@ export function createErrorRoutes(
   ]
 }
 
-type RejectionFilter = Omit<Parameters<Store['rejections']['list']>[0], 'limit'>
-
+/** Rejected requests are counted and not recorded, so a search for an id or a message leaves them out. */
 async function addRejected(
   { rejections }: Pick<Store, 'rejections'>,
-  { tenant, principal, tool, sinceMs, untilMs, code }: RejectionFilter,
+  { tenant, principal, tool, sinceMs, untilMs, search = {} }: Omit<CallFilter, 'limit'>,
   groups: ErrorGroups,
 ): Promise<boolean> {
+  const { code: searched, ...others } = search
+  const code = REFUSAL_CODES.find((known) => known === searched)
+  if (Object.keys(others).length > 0 || code !== searched) return true
   const filter = { tenant, principal, tool, sinceMs, untilMs, code }
   for (let read = 0, before: number | undefined; read < MAX_REJECTED; read += REJECTED_AT_ONCE) {
     const rows = await rejections.list({ ...filter, before, limit: REJECTED_AT_ONCE })

@@ -36,7 +36,7 @@ export function createRejectionRoutes(
   ]
 }
 
-export function readCode(text: string | undefined): RefusalCode | undefined {
+function readCode(text: string | undefined): RefusalCode | undefined {
   const code = REFUSAL_CODES.find((known) => known === text)
   if (code !== undefined || text === undefined) return code
   throw badRequest(`code: expected one of ${REFUSAL_CODES.join(', ')}.`)
