@@ -6,6 +6,7 @@ const STEP: StepCall = {
   ...{ record: 's1', call_id: 'order 7/Shop.Look', tenant: 'acme', principal: 'key:ann', attempt: 1 },
   ...{ tool: 'Shop.Look@1.0.0', safety_tier: 'read', state: 'succeeded', parent: 'w', took_ms: 1, ran_ms: 1 },
   ...{ created_at: at(1), finished_at: at(2), error_code: null, timeline: [], by: null, user_id: null },
+  ...{ session_id: null, error_message: null, cost: null },
   ...{ run_id: 'r', trace_id: '', protocol: 'otc', result_expired: false, has_late_result: false },
 }
 const WAITED: StepCall = {
