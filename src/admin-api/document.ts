@@ -11,6 +11,7 @@ import * as journal from './journal.ts'
 import * as keys from './keys.ts'
 import { type ErrorStatus, type Operation, UNDECLARED } from './operation.ts'
 import * as pins from './pins.ts'
+import * as rules from './rules.ts'
 import * as secrets from './secrets.ts'
 import * as server from './server.ts'
 import * as sources from './sources.ts'
@@ -25,6 +26,7 @@ const MODULES = [
   journal,
   keys,
   pins,
+  rules,
   secrets,
   server,
   sources,

@@ -18,6 +18,7 @@ export const SERVER_SCOPES = [
   'approvals:override',
   'approvals:read',
   'approvals:respond',
+  'approvals:rules',
   'audit:read',
   'calls:read',
   'calls:settle',

@@ -2,6 +2,7 @@ import { LIST_APPROVALS } from '#admin-api/approvals'
 import { LIST_ALL_CALLS } from '#admin-api/calls'
 import { LIST_KEYS } from '#admin-api/keys'
 import { LIST_PINS } from '#admin-api/pins'
+import { LIST_RULES } from '#admin-api/rules'
 import { LIST_SECRETS } from '#admin-api/secrets'
 import { LIST_SOURCES } from '#admin-api/sources'
 import type { AdminClient } from './admin-client.ts'
@@ -62,6 +63,13 @@ const KINDS = {
       return keys.map(({ key_id: id, tenant, principal, label }) => {
         return { id, about: [tenant, principal, label ?? ''] }
       })
+    },
+  },
+  rule: {
+    listedBy: 'collet rules list --all',
+    async find(client) {
+      const { rules } = await client.ask(LIST_RULES, { query: { state: 'all', limit: MAX_APPROVALS } })
+      return rules.map(({ id, state, tool, principal }) => ({ id, about: [state, tool, principal] }))
     },
   },
   source: {

@@ -10,6 +10,7 @@ import { CallLimits, watchLoad } from '#stages/limits/limits'
 import { type LimitName, type LimitSettings, NO_LIMITS } from '#stages/limits/settings'
 import { callWhereHeld, closeWhereHeld, type Hop } from '#stages/sessions/forward'
 import { Sessions } from '#stages/sessions/sessions'
+import { openStandingRules } from '#stages/standing-rules/standing-rules'
 import { WorkflowRun } from '#stages/workflow/run'
 import { endSteps } from '#stages/workflow/step'
 import type { Store } from '#store/collet-store'
@@ -78,6 +79,7 @@ export function openGateway(given: RunningGatewayOptions): RunningGateway {
         credentials: credentialStage(options, consents, context),
         workflows: workflowStage(context),
         resumptions: store.resumptions,
+        standingRules: openStandingRules(store),
       }
     },
   })

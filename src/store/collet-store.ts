@@ -27,6 +27,7 @@ import {
 import { openRejections, type RejectionStore, rejectionModule } from './rejections.ts'
 import { openResumptions, resumptionModule } from './resumptions.ts'
 import { type KeyChangeStore, openKeyChange, rotationModule } from './rotation.ts'
+import { openStandingRules, type StandingRuleStore, standingRuleModule } from './standing-rules.ts'
 import { openTasks, type TaskStore, taskModule } from './tasks.ts'
 import { openVault, type VaultStore, vaultModule } from './vault.ts'
 import { openVerification, type Verification, verifyModule } from './verify.ts'
@@ -53,6 +54,7 @@ export const DEFINITION = defineStore([
   taskModule,
   pastSearchModule,
   resumptionModule,
+  standingRuleModule,
   verifyModule,
   journalReaderModule,
 ])
@@ -82,6 +84,7 @@ export interface Store extends KernelStore, OperatorStore, CallSearchStore, Chal
   readonly pastSearches: PastSearchStore
   /** State that lets running calls continue after a crash. */
   readonly resumptions: ResumptionStore
+  readonly standingRules: StandingRuleStore
 }
 
 export function createColletStore(parts: StoreParts): Store {
@@ -108,5 +111,6 @@ export function createColletStore(parts: StoreParts): Store {
     tasks: openTasks(context),
     pastSearches: openPastSearches(context),
     resumptions: openResumptions(context),
+    standingRules: openStandingRules(context),
   }))
 }

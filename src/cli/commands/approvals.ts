@@ -17,6 +17,7 @@ import { APPROVAL_STATES } from '#kernel/approval/approval'
 import { Approvals } from '#kernel/approval/approvals'
 import { cleanJson, defined } from '#kernel/base/json'
 import { createApprovalRoutes } from '#server/admin/approvals'
+import { createRuleRoutes } from '#server/admin/rules'
 
 /**
  * `collet approvals list|show|approve|reject|link` and `collet sign-in`. They decide parked calls on the store or
@@ -27,7 +28,7 @@ import { createApprovalRoutes } from '#server/admin/approvals'
 const URL_OPTION = {
   url: { value: 'U', help: 'Ask this server instead of the store; --key and COLLET_API_KEY imply it.' },
 } as const
-const APPROVAL_OPTIONS = { ...adminOptions('approvals:respond'), ...URL_OPTION } as const
+export const APPROVAL_OPTIONS = { ...adminOptions('approvals:respond'), ...URL_OPTION } as const
 const READ_OPTIONS = { ...adminOptions('approvals:read or approvals:respond'), ...URL_OPTION } as const
 
 const ID = {
@@ -242,7 +243,7 @@ const signIn = operatorCommand({
  * Asks a server if there is a credential, because only a server knows the credential's owner. The store is used
  * directly without a credential, or if `--store` names it and neither `--key` nor `--url` is given.
  */
-function approvalClient(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
+export function approvalClient(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   const { clock, environment } = context
   const hasCredential = environment.apiKey !== undefined && args.text('store') === undefined
   return new AdminClient(args, context, {
@@ -254,7 +255,11 @@ function approvalClient(args: Arguments<AdminOption>, context: CommandContext): 
       const byId = new Map(tools.map((tool) => [tool.id, tool]))
       const approvals = new Approvals({ store, clock, onDenied: noteDenial, toolOf: (id) => byId.get(id) })
       const options = { approvals, canSignIn: false, publicUrl: () => '', listsInput: true }
-      return createApprovalRoutes(access, options)
+      const definitionOf = (tool: string) => byId.get(tool)?.definitionHash
+      return [
+        ...createApprovalRoutes(access, options),
+        ...createRuleRoutes(access, { approvals, store, clock, definitionOf }),
+      ]
     },
   })
 }

@@ -1,4 +1,5 @@
 import type { CallAddress, CallRecord, NextAttempt } from '#kernel/call/call-record'
+import type { CommitGroup, Steps } from '#kernel/store/engine'
 import type { SafetyTier } from '#kernel/tool/tool'
 
 /**
@@ -27,6 +28,8 @@ export interface ApprovalSubject {
   readonly userId: string | undefined
   /** Whether the caller's credential proves that user; otherwise the caller only claims it (OTC/T-27). */
   readonly isUserProven: boolean
+  /** Keyed digest of the credentials that the call uses; absent if it uses none. */
+  readonly credentials?: string
   /** JSON of a short summary that states what it leaves out. */
   readonly summaryJson: string
   /** JSON of the whole input, except credentials that the tool declares. */
@@ -84,6 +87,8 @@ export interface ApprovalRecord extends NewApproval, CallAddress {
 export interface NewDecision extends ApprovalAddress, ApproverDecision {
   /** Opaque id of the approver, for readers of the run (OWP-72). */
   readonly opaque: string
+  /** A standing rule decided, so approvers get no notice. */
+  readonly isAutomatic?: true
 }
 
 export type DecideResult =
@@ -110,7 +115,12 @@ export interface Parking {
   readonly maxParked: number
   /** False if the call was made without a key; equal calls without a key are the same call (rule 6). */
   readonly keyed: boolean
+  /** Grants the approval in the transaction that requests it, if a standing rule covers it. */
+  readonly grantByRule?: GrantSteps | undefined
 }
+
+/** The steps that grant an approval by a standing rule; false if no rule covers it any more. */
+export type GrantSteps = (group: CommitGroup) => Steps<boolean>
 
 /** How a granted attempt begins. */
 export interface Resumption extends NextAttempt {

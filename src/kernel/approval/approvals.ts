@@ -192,6 +192,11 @@ export class Approvals {
     return isSameTenant ? this.#refuseOwn(approver.id, approval, action) : undefined
   }
 
+  /** Why this approver may not approve calls such as this one in advance; the request itself may have been decided. */
+  refusalToApprove(approver: Approver, approval: ApprovalRecord | undefined) {
+    return this.#refusalFor(approver, approval, { action: 'grant', reason: undefined })
+  }
+
   /** Why this approver could not approve. Nothing is refused yet, so no denial is recorded. */
   decisionObstacle(
     { id, scopes }: Approver,
@@ -232,7 +237,7 @@ export class Approvals {
     | { readonly kind: 'minted'; readonly token: string }
     | Exclude<DecisionResult, { kind: 'decided' | 'counted' }>
   > {
-    const refusal = this.#refusalFor(maker, approval, { action: 'grant', reason: undefined })
+    const refusal = this.refusalToApprove(maker, approval)
     if (refusal !== undefined) return refusal
     if (approval === undefined) return { kind: 'not_found' }
     const nowMs = this.#options.clock.nowMs()

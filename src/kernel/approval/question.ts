@@ -175,6 +175,15 @@ interface BoundCall extends CallAddress {
   readonly isUserProven?: true
 }
 
+/** A keyed digest of the credentials that a call uses; `undefined` if it uses none. */
+export function credentialsDigest(
+  store: Pick<KernelStore, 'sign'>,
+  { call, tool }: { readonly call: BoundCall; readonly tool: Tool },
+): string | undefined {
+  const tags = credentialTags(store, tool, call)
+  return tags.length === 0 ? undefined : store.sign('credential', JSON.stringify(tags.toSorted()))
+}
+
 /** Everything an approval covers, as one keyed digest (rule 21). */
 export function approvalBinding(
   store: Pick<KernelStore, 'sign'>,

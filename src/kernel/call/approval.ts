@@ -1,9 +1,10 @@
 import type { ApprovalRecord, NewApproval, Parking } from '#kernel/approval/approval'
 import { termsFor } from '#kernel/approval/approvals'
 import { keptDefinition } from '#kernel/approval/decisions'
-import { approvalBinding, needsApproval, shownInput } from '#kernel/approval/question'
+import { approvalBinding, credentialsDigest, needsApproval, shownInput } from '#kernel/approval/question'
 import { fault } from '#kernel/base/errors'
 import { runIdOf } from '#kernel/base/ids'
+import { defined } from '#kernel/base/json'
 import { userOf } from '#kernel/base/principal'
 import { type Followers, noteEnded, runEnded } from '#kernel/run/runs'
 import { sessionEnded } from '#kernel/run/session-ends'
@@ -14,6 +15,7 @@ import type { KernelOptions } from './gateway.ts'
 import { argsHash, type Identities, keyConflict } from './look-up.ts'
 import { redactText } from './redact.ts'
 import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './resolve.ts'
+import type { CallStages } from './stages.ts'
 
 /**
  * Decides whether a call may run without an approval, and parks the calls that may not (rules 20 and 21). `call-tool.ts` runs
@@ -24,7 +26,8 @@ import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './reso
 export interface ApprovalNeeds
   extends Identities,
     Followers,
-    Pick<KernelOptions, 'clock' | 'log' | 'approvalRules' | 'newChallengeId'> {
+    Pick<KernelOptions, 'clock' | 'log' | 'approvalRules' | 'newChallengeId'>,
+    Pick<CallStages, 'standingRules'> {
   readonly store: KernelStore
 }
 
@@ -103,6 +106,7 @@ function newApproval(needs: ApprovalNeeds, checked: CheckedCall, atMs: number): 
       argsHash: argsHash(call),
       userId: call.request.userId,
       isUserProven: call.isUserProven === true,
+      ...defined({ credentials: credentialsDigest(needs.store, checked) }),
       ...shownInput(call.input, tool.inputSchema.properties, (text) => redactText(text, declared)),
       ...keptDefinition(tool),
     },
@@ -116,10 +120,12 @@ async function park(needs: ApprovalNeeds, checked: CheckedCall): Promise<Approva
   const { call, scope, previous } = checked
   const newCall = toNewCall({ ...checked, scope: recordedScope(needs.store, checked) }, needs.clock.nowMs())
   const { session, atMs } = newCall
+  const approval = newApproval(needs, checked, atMs)
   const parking: Parking = {
-    approval: newApproval(needs, checked, atMs),
+    approval,
     maxParked: needs.approvalRules.maxParkedPerPrincipal,
     keyed: call.keyed,
+    grantByRule: await needs.standingRules?.cover(approval, checked, atMs),
   }
   const result =
     previous === undefined
@@ -132,7 +138,8 @@ async function park(needs: ApprovalNeeds, checked: CheckedCall): Promise<Approva
   switch (result.kind) {
     case 'parked':
       needs.feed.notify(scope.run?.run ?? call.record)
-      return result
+      // A standing rule has granted it: the next look-up finds the call with its approval.
+      return result.approval.state === 'granted' ? { kind: 'changed' } : result
     case 'found':
       return { kind: 'changed' }
     case 'run_ended':

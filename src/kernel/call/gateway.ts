@@ -122,6 +122,7 @@ export function openKernel(options: KernelOptions): KernelGateway {
   const needs: CallNeeds = {
     ...{ registry, store, clock, log, hooks, newCallId },
     ...{ running, health, changes, feed, waits, limits, sessions, credentials, workflows, resumptions },
+    standingRules: stages.standingRules,
     fetch: options.fetch,
     explainThrown: options.explainThrown,
     get approvalRules() {

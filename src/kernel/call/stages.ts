@@ -1,4 +1,4 @@
-import type { EndedParkedCall } from '#kernel/approval/approval'
+import type { EndedParkedCall, GrantSteps, NewApproval } from '#kernel/approval/approval'
 import { fault, type ToolError } from '#kernel/base/errors'
 import type { JsonObject } from '#kernel/base/json'
 import type { Principal } from '#kernel/base/principal'
@@ -36,6 +36,18 @@ export interface CallStages {
   readonly workflows: WorkflowStage
   /** Absent if tools cannot continue their work after a crash. */
   readonly resumptions?: ResumptionStore | undefined
+  /** Absent if people approve each call by itself. */
+  readonly standingRules?: StandingRuleStage | undefined
+}
+
+/** Rules by which a person has approved further calls in advance. */
+export interface StandingRuleStage {
+  /** The steps that grant this approval, if a rule covers it. The rule is checked again, and its use counted, as they run. */
+  cover(
+    approval: NewApproval,
+    call: { readonly call: CallAddress & { readonly principal: Principal }; readonly tool: Tool },
+    atMs: number,
+  ): Promise<GrantSteps | undefined>
 }
 
 /** Stores what a running call needs to continue after a crash instead of becoming ambiguous (rule 8). */

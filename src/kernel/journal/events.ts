@@ -196,6 +196,21 @@ export interface KeyChanged extends PrincipalEventBase {
   readonly by: string
 }
 
+/** An approver made or revoked a standing rule. `principal` is the caller whose calls the rule approves. */
+interface RuleChanged extends PrincipalEventBase {
+  readonly type: 'rule.created' | 'rule.revoked'
+  readonly rule: string
+  readonly tool: string
+  /** The approval that the rule was made from. */
+  readonly approval: string
+  readonly by: string
+  /** Only for `rule.created`. */
+  readonly expiresAt?: number
+  readonly maxUses?: number
+  /** Only for `rule.revoked`: how often the rule was used. */
+  readonly uses?: number
+}
+
 interface PrincipalEnded extends PrincipalEventBase {
   readonly type: 'principal.ended'
   readonly by: string
@@ -299,6 +314,7 @@ export type JournalEvent =
   | KeysChanged
   | SessionChanged
   | KeyChanged
+  | RuleChanged
   | PrincipalEnded
   | SourceChanged
   | SourceProbed

@@ -60,6 +60,7 @@ export interface EventFacts {
   readonly type: string
   readonly approval?: string
   readonly key?: string
+  readonly rule?: string
   readonly tenant?: string
   readonly principal?: string
 }

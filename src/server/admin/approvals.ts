@@ -142,7 +142,7 @@ export function approvalAfter(result: DecisionResult): ApprovalRecord {
 
 type RefusedResult = Exclude<DecisionResult, { readonly kind: 'decided' | 'counted' }>
 
-function refusalOf(refused: RefusedResult): ToolError {
+export function refusalOf(refused: RefusedResult): ToolError {
   return refused.kind === 'forbidden'
     ? fault('not_authorized', `This needs a credential with the scope ${refused.scope}.`)
     : REFUSALS[refused.kind]()

@@ -34,6 +34,7 @@ import { approverScopes } from './key-grants.ts'
 import { createKeyRoutes } from './keys.ts'
 import { createPinRoutes } from './pins.ts'
 import { createReloadRoutes } from './reload.ts'
+import { createRuleRoutes } from './rules.ts'
 import { createProviderRoutes, createSecretsRoutes } from './secrets.ts'
 import { createSourceRoutes } from './sources.ts'
 import { createToolRoutes, createToolsetRoutes } from './tools.ts'
@@ -69,6 +70,12 @@ export function openAdmin(host: ServerHost): ServerPart {
     }),
     ...createUsageRoutes(access, { store, clock, budgets, costOf }),
     ...createApprovalRoutes(access, { approvals, publicUrl, canSignIn: host.approverSignIn.isConfigured }),
+    ...createRuleRoutes(access, {
+      approvals,
+      store,
+      clock,
+      definitionOf: (tool) => registry.find(tool)?.definitionHash,
+    }),
     ...createKeyRoutes(access, {
       store,
       clock,

@@ -22,6 +22,7 @@ import {
   resolvedFact,
 } from '#kernel/approval/decisions'
 import { StoreError } from '#kernel/base/errors'
+import { defined } from '#kernel/base/json'
 import type { CallRecord, CallSession, NewCall, NextAttempt } from '#kernel/call/call-record'
 import { approvalEvent, claimedEvent, endedEvent, parkedEvent } from '#kernel/journal/append'
 import type { NoticeSubject } from '#kernel/journal/notices'
@@ -162,7 +163,7 @@ export function* decide(
   group: CommitGroup,
   decision: NewDecision,
 ): Steps<Exclude<DecideResult['kind'], 'not_found'> | undefined> {
-  const { id, tenant, by, action, reason, atMs, opaque } = decision
+  const { id, tenant, by, action, reason, atMs, opaque, isAutomatic } = decision
   const row = yield* get('findApproval', id)
   if (row === undefined || text(row, 'tenant') !== tenant) return undefined
   const decisions = yield* all('decisionsOf', id)
@@ -186,7 +187,8 @@ export function* decide(
   const outcome = action === 'reject' ? 'reject' : 'accept'
   const resolved = resolvedFact(approval, { action: outcome, by: opaque, ...why })
   yield* appendFact(run, { fact: resolved, atMs })
-  yield* notifyOf(group, { kind: 'approval.decided', approval: id, as: judged.state, by }, atMs)
+  if (isAutomatic !== true)
+    yield* notifyOf(group, { kind: 'approval.decided', approval: id, as: judged.state, by }, atMs)
   if (judged.state === 'rejected') {
     yield* endParked(group, row, { why: 'rejected', atMs, by, reason })
   } else {
@@ -227,7 +229,8 @@ function* requestApproval(
   group.append({ ...parkedEvent(call, { id: approval.id, attempt }, atMs), ...position })
   const question = { ...approval, record, attempt, tier, createdAtMs: atMs }
   for (const fact of requestedFacts(question, labelOf(call))) yield* appendFact(run, { fact, caller, atMs })
-  yield* notifyOf(group, { kind: 'approval.requested', approval: approval.id }, atMs)
+  const isGranted = parking.grantByRule !== undefined && (yield* parking.grantByRule(group))
+  if (!isGranted) yield* notifyOf(group, { kind: 'approval.requested', approval: approval.id }, atMs)
   return { kind: 'parked' }
 }
 
@@ -406,24 +409,25 @@ function decisionFromRow(row: Row): ApproverDecision {
 }
 
 type SealedSubject = readonly [
-  string,
-  string,
-  string,
-  string | null,
-  string,
-  string,
-  number,
-  boolean,
-  string?,
+  callId: string,
+  runId: string,
+  argsHash: string,
+  userId: string | null,
+  summaryJson: string,
+  inputJson: string,
+  hidden: number,
+  isUserProven: boolean,
+  credentials: string | null,
+  definitionJson: string | null,
 ]
 
 /** The text of a subject, which is sealed because it contains the caller's texts (rule 15). */
 function subjectToText(record: string, subject: ApprovalSubject): string {
   const { callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven } = subject
-  const { definitionJson } = subject
-  const definition: readonly [string?] = definitionJson === undefined ? [] : [definitionJson]
+  const { credentials, definitionJson } = subject
   const names = [callId, runId, argsHash, userId ?? null] as const
-  const parts: SealedSubject = [...names, summaryJson, inputJson, hidden, isUserProven, ...definition]
+  const shown = [summaryJson, inputJson, hidden, isUserProven] as const
+  const parts: SealedSubject = [...names, ...shown, credentials ?? null, definitionJson ?? null]
   return boundText(record, JSON.stringify(parts))
 }
 
@@ -432,11 +436,11 @@ export function* subjectOf(row: Row, sealed: SealedText): Steps<ApprovalSubject>
   try {
     const bound = yield* sealed('callers', slice)
     const parts: SealedSubject = JSON.parse(ownText(text(row, 'record'), bound))
-    const [callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven, definitionJson] =
-      parts
+    const [callId, runId, argsHash, userId, summaryJson, inputJson, hidden, ...rest] = parts
+    const [isUserProven, credentials, definitionJson] = rest
     const subject = { callId, runId, argsHash, userId: userId ?? undefined, summaryJson, inputJson }
-    const definition = definitionJson === undefined ? {} : { definitionJson }
-    return { ...subject, hidden, isUserProven, ...definition }
+    const kept = { credentials: credentials ?? undefined, definitionJson: definitionJson ?? undefined }
+    return { ...subject, hidden, isUserProven, ...defined(kept) }
   } catch (error) {
     // A decided approval may be kept longer than the group with its text; for a pending approval the group is kept.
     if (error instanceof StoreError && error.code === 'unreadable' && row.decided_at !== null)
