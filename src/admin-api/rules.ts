@@ -19,11 +19,9 @@ const CONDITION = named('AdminRuleCondition', () =>
     z.strictObject({ path: path(), equals: json() }),
     z.strictObject({ path: path(), one_of: z.array(json()).min(1).max(MAX_ALLOWED) }),
     z.strictObject({ path: path(), any: z.literal(true) }),
-    z
-      .strictObject({ path: path(), min: z.number().optional(), max: z.number().optional() })
-      .refine(({ min, max }) => min !== undefined || max !== undefined, {
-        error: 'needs "equals", "one_of", "any", "min" or "max".',
-      }),
+    z.strictObject({ path: path(), min: z.number() }),
+    z.strictObject({ path: path(), max: z.number() }),
+    z.strictObject({ path: path(), min: z.number(), max: z.number() }),
   ]),
 )
 /** What a rule requires of one member of the input. */

@@ -15,6 +15,7 @@ import { REJECTION_STORE_CONTRACT } from './rejection-store-contract.ts'
 import { RUN_STORE_CONTRACT } from './run-store-contract.ts'
 import { attemptAt, DAY_MS, failure, it, mustFind, POLICY, purgeAll, sampleCall, success } from './samples.ts'
 import { SESSION_STORE_CONTRACT } from './session-store-contract.ts'
+import { STANDING_RULE_STORE_CONTRACT } from './standing-rule-store-contract.ts'
 import { TASK_STORE_CONTRACT } from './task-store-contract.ts'
 import { CONSENT_RUN_CONTRACT, VAULT_STORE_CONTRACT } from './vault-store-contract.ts'
 import { WORKFLOW_STORE_CONTRACT } from './workflow-store-contract.ts'
@@ -317,6 +318,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   ...VAULT_STORE_CONTRACT,
   ...SOURCE_STORE_CONTRACT,
   ...REQUEST_STORE_CONTRACT,
+  ...STANDING_RULE_STORE_CONTRACT,
   ...TASK_STORE_CONTRACT,
   ...WORKFLOW_STORE_CONTRACT,
 ]

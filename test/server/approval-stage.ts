@@ -120,6 +120,8 @@ export async function startApprovalServer(
       const { json } = await ask(`/v1/runs/${runId}/events/poll`, { as: 'alice' })
       return json.events
     },
+    /** Ends the server and keeps its data, so that another server can begin with it. */
+    stop: () => server.close(),
     async close(): Promise<void> {
       await server.close()
       rmSync(settings.dataFolder, { recursive: true, force: true })

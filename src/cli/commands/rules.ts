@@ -115,18 +115,24 @@ interface Widening {
   readonly oneOf: readonly string[]
 }
 
+type Limits =
+  | { readonly min: number }
+  | { readonly max: number }
+  | { readonly min: number; readonly max: number }
+
 /** Replaces the conditions for the named members, and for everything inside them. */
 function widen(
   narrow: readonly RuleCondition[],
   { any, max, min, oneOf }: Widening,
 ): readonly RuleCondition[] {
-  const limits = new Map<string, { min?: number; max?: number }>()
+  const limits = new Map<string, Limits>()
   for (const [name, texts] of Object.entries({ min, max })) {
     for (const [path, text] of texts.map((each) => pairOf(`--${name}`, each))) {
       const limit = Number(text)
       if (text.trim() === '' || !Number.isFinite(limit))
         throw new UsageError(`--${name} ${path}: "${text}" is not a number.`)
-      limits.set(path, { ...limits.get(path), [name]: limit })
+      const other = limits.get(path) ?? {}
+      limits.set(path, name === 'min' ? { ...other, min: limit } : { ...other, max: limit })
     }
   }
   const wider: readonly RuleCondition[] = [
@@ -161,10 +167,9 @@ function textOf(condition: RuleCondition): string {
   if ('any' in condition) return `${name} any value`
   if ('equals' in condition) return `${name} = ${cleanJson(condition.equals)}`
   if ('one_of' in condition) return `${name} one of ${cleanJson(condition.one_of)}`
-  const { min, max } = condition
-  return [name, min === undefined ? '' : `from ${min}`, max === undefined ? '' : `at most ${max}`]
-    .filter((part) => part !== '')
-    .join(' ')
+  const from = 'min' in condition ? [`from ${condition.min}`] : []
+  const upTo = 'max' in condition ? [`at most ${condition.max}`] : []
+  return [name, ...from, ...upTo].join(' ')
 }
 
 function coverage({ covered, of }: { readonly covered: number; readonly of: number }): string {

@@ -13,7 +13,9 @@ export type RuleCondition = { readonly path: string } & (
   | { readonly equals: JsonValue }
   | { readonly oneOf: readonly JsonValue[] }
   /** A number within these limits. */
-  | { readonly min?: number | undefined; readonly max?: number | undefined }
+  | { readonly min: number }
+  | { readonly max: number }
+  | { readonly min: number; readonly max: number }
   /** Any value, also none. */
   | { readonly any: true }
 )
@@ -115,8 +117,12 @@ function holds(condition: RuleCondition, value: JsonValue): boolean {
     const text = canonicalJson(value)
     return condition.oneOf.some((allowed) => canonicalJson(allowed) === text)
   }
-  const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY } = condition
+  const { min, max } = limitsOf(condition)
   return typeof value === 'number' && value >= min && value <= max
+}
+
+function limitsOf(condition: object): { readonly min: number; readonly max: number } {
+  return { min: Number.NEGATIVE_INFINITY, max: Number.POSITIVE_INFINITY, ...condition }
 }
 
 /** The members of an object or array, with their paths; empty for any other value. */
@@ -148,10 +154,8 @@ export function conditionProblem(conditions: readonly RuleCondition[]): string |
     if (!POINTER.test(path)) return `"${path}" is not a JSON Pointer, such as "/amount" or "/to/0".`
     if (paths.has(path)) return `There are two conditions for "${path}".`
     paths.add(path)
-    if ('min' in condition || 'max' in condition) {
-      const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY } = condition
-      if (min > max) return `The limits of "${path}" exclude every number.`
-    }
+    const { min, max } = limitsOf(condition)
+    if (min > max) return `The limits of "${path}" exclude every number.`
   }
   const inner = [...paths].find((path) => containersOf(path).some((outer) => paths.has(outer)))
   return inner === undefined
