@@ -49,6 +49,7 @@ With \`--json\` each line is an event: \`writer\` and \`group\` (its place in th
 | \`vault.set\`, \`vault.renewed\`, \`vault.spent\`, \`vault.removed\` | \`ref\`, \`tenant\`, \`principal\`, \`provider\`, \`kind\`, \`by\`, \`scopes\` |
 | \`vault.rotated\`; \`keys.announced\`, \`keys.activated\`, \`keys.rotated\` | \`by\`, \`tenants\`, \`entries\`; \`by\`, \`generation\` |
 | \`key.created\`, \`key.rotated\`, \`key.revoked\`; \`principal.ended\` | \`tenant\`, \`principal\`, \`by\`, and \`key\` (its public id) of the first three |
+| \`rule.created\`, \`rule.revoked\` | \`rule\`, \`tenant\`, \`principal\`, \`tool\`, \`approval\`, \`by\`; \`expires_at\` and \`max_uses\`, or \`uses\` |
 | \`source.added\`, \`source.replaced\`, \`source.removed\`; \`source.probed\` | \`source\`, \`source_type\`, \`target\` (host, file or program), \`options\` (a keyed digest), \`changes\` (rules of its tools, as \`policy.approval\`), \`by\`; \`target\`, \`by\` |
 | \`pin.first_seen\`, \`pin.held\`, \`pin.returned\`, \`pin.accepted\`, \`pin.rejected\` | \`source\`, \`tool\`, \`hash\`, \`class\`, \`version\`, \`count\`, \`by\` |
 | \`data.exported\` | \`what\`, \`format\`, \`filter\`, \`by\`; \`tenant\` if only one is exported |

@@ -1,6 +1,6 @@
 /**
  * Operations on standing rules, by which an approver approves the next calls of one tool by one caller in advance. The routes
- * are in `server/admin/rules.ts`; the console and `collet rules` make rules from a request for approval.
+ * are in `server/approvals/rules.ts`; the console and `collet rules` make rules from a request for approval.
  */
 import { z } from 'zod'
 import { json, named, numberInQuery, operation, type Shape, time } from './operation.ts'

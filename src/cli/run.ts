@@ -55,7 +55,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, LoadModule>>>> = {
   Approvals: {
     approvals: () => import('#cli/commands/approvals'),
     'sign-in': () => import('#cli/commands/approvals'),
-    rules: () => import('#cli/commands/rules'),
+    rules: () => import('#cli/approvals/rules'),
   },
   Access: {
     keys: () => import('#cli/commands/keys'),

@@ -3,6 +3,7 @@ import { KERNEL_MODULES } from '#kernel/store/kernel-modules'
 import { defineStore } from '#kernel/store/module'
 import { createStore, type KernelStore, type StoreParts } from '#kernel/store/store'
 import { type CallSearchStore, callSearchModule, openCallSearch } from '#store/calls/call-search'
+import { openStandingRules, type StandingRuleStore, standingRuleModule } from './approvals/standing-rules.ts'
 import { type JournalReader, journalReaderModule, openJournalReader } from './audit/journal-reader.ts'
 import {
   type ChallengeStore,
@@ -27,7 +28,6 @@ import {
 import { openRejections, type RejectionStore, rejectionModule } from './rejections.ts'
 import { openResumptions, resumptionModule } from './resumptions.ts'
 import { type KeyChangeStore, openKeyChange, rotationModule } from './rotation.ts'
-import { openStandingRules, type StandingRuleStore, standingRuleModule } from './standing-rules.ts'
 import { openTasks, type TaskStore, taskModule } from './tasks.ts'
 import { openVault, type VaultStore, vaultModule } from './vault.ts'
 import { openVerification, type Verification, verifyModule } from './verify.ts'

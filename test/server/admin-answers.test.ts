@@ -128,6 +128,11 @@ it('every admin route answers what its operation declares', async () => {
   const { approvals } = await ask('GET /admin/approvals')
   await ask('GET /admin/approvals/:id', approvals[0].id)
   await ask('POST /admin/approvals/:id/link', approvals[0].id, { approver: 'ann@example.com' })
+  const { conditions } = await ask('POST /admin/approvals/:id/rule-preview', approvals[0].id)
+  const expires = new Date(Date.now() + 60_000).toISOString()
+  await ask('POST /admin/rules', '', { approval: approvals[0].id, conditions, expires_at: expires })
+  const { rules } = await ask('GET /admin/rules')
+  await ask('DELETE /admin/rules/:rule', rules[0].id)
   await ask('POST /admin/approvals/:id/reject', approvals[0].id, { reason: 'no' })
   await ask('POST /admin/approvals/:id/approve', approvals[1].id)
 

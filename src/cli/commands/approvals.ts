@@ -17,7 +17,7 @@ import { APPROVAL_STATES } from '#kernel/approval/approval'
 import { Approvals } from '#kernel/approval/approvals'
 import { cleanJson, defined } from '#kernel/base/json'
 import { createApprovalRoutes } from '#server/admin/approvals'
-import { createRuleRoutes } from '#server/admin/rules'
+import { createRuleRoutes } from '#server/approvals/rules'
 
 /**
  * `collet approvals list|show|approve|reject|link` and `collet sign-in`. They decide parked calls on the store or

@@ -28,6 +28,8 @@ const SCANS: Readonly<Record<string, string>> = {
   unendedWriters: 'one row per process that has written',
   triggers: 'about ten rows that describe the tables',
   listenersOfNotices: 'for operators, over the notices of a week',
+  listStandingRules: 'for operators, newest first, stopped by its limit',
+  'standing_rules all': 'a check of the whole store',
   listSources: 'one row per source, and all are needed',
 }
 

@@ -130,6 +130,7 @@ const OBJECT_MEMBERS: ReadonlySet<string> = new Set([
     'run',
     'record',
     'approval',
+    'rule',
   ],
   ...['resource', 'action', 'what', 'principal', 'parent'],
 ])

@@ -7,11 +7,11 @@ import {
   type RuleCondition,
 } from '#admin-api/rules'
 import { defineCommand, UsageError } from '#cli/command'
+import { APPROVAL_OPTIONS, approvalClient } from '#cli/commands/approvals'
 import { resolveId } from '#cli/id-prefix'
 import { listCommand, operatorCommand } from '#cli/operator-command'
 import { counted, type Output } from '#cli/output'
 import { cleanJson, cleanText, defined, type JsonValue, parseJson } from '#kernel/base/json'
-import { APPROVAL_OPTIONS, approvalClient } from './approvals.ts'
 
 /**
  * `collet rules list|add|revoke`: standing rules, by which an approver approves further calls in advance. They are

@@ -15,6 +15,9 @@ import type { Approvals, Approver } from '#kernel/approval/approvals'
 import type { Clock } from '#kernel/base/clock'
 import { newSecretId } from '#kernel/base/hash'
 import { defined } from '#kernel/base/json'
+import { approverOf, type OperatorAccess } from '#server/admin/access'
+import { badRequest, serveOperation, timeOf } from '#server/admin/admin-route'
+import { checkApprover, refusalOf } from '#server/admin/approvals'
 import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import {
@@ -29,9 +32,6 @@ import {
 } from '#stages/standing-rules/rule'
 import { askedBy } from '#stages/standing-rules/standing-rules'
 import type { Store } from '#store/collet-store'
-import { approverOf, type OperatorAccess } from './access.ts'
-import { badRequest, serveOperation, timeOf } from './admin-route.ts'
-import { checkApprover, refusalOf } from './approvals.ts'
 
 interface RuleRoutesOptions {
   readonly approvals: Approvals

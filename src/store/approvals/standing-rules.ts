@@ -17,7 +17,7 @@ import {
 } from '#kernel/store/rows'
 import type { StandingRule } from '#stages/standing-rules/rule'
 import { nameOfRule, type RuleUse, type StandingRulePort } from '#stages/standing-rules/standing-rules'
-import { mapped, type TenantPage, texts } from './steps.ts'
+import { mapped, type TenantPage, texts } from '#store/steps'
 
 /**
  * Standing rules, by which approvers approved further calls in advance. The stage for standing rules uses them, operators make,
@@ -51,7 +51,10 @@ export function openStandingRules({ exclusive, read, keys }: StoreContext) {
     listFor: read(({ tenant, principal, tool }: Parameters<StandingRulePort['listFor']>[0], nowMs: number) =>
       mapped(all('standingRulesFor', tenant, principal, tool, nowMs), records),
     ),
-    use: (use: RuleUse) => (group: CommitGroup) => useRule(group, use),
+    use: (use: RuleUse) =>
+      function* (group: CommitGroup): Steps<boolean> {
+        return yield* useRule(group, use)
+      },
   }
 }
 
