@@ -126,7 +126,7 @@ function ruleFromRow(keys: KeyRing, row: Row): StandingRule {
   }
 }
 
-export const STANDING_RULES: GuardedTable = {
+const STANDING_RULES: GuardedTable = {
   table: 'standing_rules',
   label: 'standing rules',
   columns: [
