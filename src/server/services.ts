@@ -17,6 +17,7 @@ import { CatalogChanges } from '#kernel/tool/catalog-changes'
 import { NO_TOOLSETS } from '#kernel/tool/toolsets'
 import { OAuthBroker } from '#oauth/broker'
 import { storedClients } from '#oauth/registration'
+import { countCalls } from '#server/overview/count-calls'
 import { createDenialLog, type NoteDenial } from '#server/telemetry/denials'
 import { RejectionLog } from '#server/telemetry/rejections'
 import type { RequestTelemetry } from '#sources/kit/source'
@@ -97,6 +98,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
       onForeign: (row, table) => noteForeignRow(row, table),
     })
     parts.add({ close: () => store.close() })
+    parts.add(countCalls(store, { log }))
     const webhooks = parts.add(listenForNotices(store, settings))
     const denials = parts.add(createDenialLog(store, { clock, log }))
     const noteForeignRow = (row: string, table: string): void => {

@@ -27,6 +27,7 @@ import {
 } from './protocol-state.ts'
 import { openRejections, type RejectionStore, rejectionModule } from './rejections.ts'
 import { openResumptions, resumptionModule } from './resumptions.ts'
+import { openRollups, type RollupStore, rollupModule } from './rollups/rollups.ts'
 import { type KeyChangeStore, openKeyChange, rotationModule } from './rotation.ts'
 import { openTasks, type TaskStore, taskModule } from './tasks.ts'
 import { openVault, type VaultStore, vaultModule } from './vault.ts'
@@ -47,6 +48,7 @@ export const DEFINITION = defineStore([
   limitModule,
   protocolModule,
   noticeModule,
+  rollupModule,
   rejectionModule,
   operatorModule,
   callSearchModule,
@@ -64,6 +66,8 @@ export interface Store extends KernelStore, OperatorStore, CallSearchStore, Chal
   /** The change of `COLLET_KEY`. */
   readonly keyChange: KeyChangeStore
   readonly audit: AuditStore
+  /** Counts of calls and of rejected requests by interval. */
+  readonly rollups: RollupStore
   readonly rejections: RejectionStore
   /** The journal, newest event first. */
   readonly journal: JournalReader
@@ -96,6 +100,7 @@ export function createColletStore(parts: StoreParts): Store {
     keys: openKeys(context),
     keyChange: openKeyChange(context),
     audit: openAudit(context),
+    rollups: openRollups(context),
     rejections: openRejections(context),
     journal: openJournalReader(context),
     budgets: openBudgets(context),

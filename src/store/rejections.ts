@@ -11,6 +11,8 @@ import type { KeyRing, ResealableRows } from '#kernel/store/key-ring'
 import type { StoreModule } from '#kernel/store/module'
 import { bytes, integer, word } from '#kernel/store/rows'
 import { type CallFilter, type TallyQuery, toolCondition, toolValues } from './call-filter.ts'
+import { type RollupRow, withoutVersion } from './rollups/call-counts.ts'
+import { addRollups, summed } from './rollups/rollups.ts'
 import { mapped, texts } from './steps.ts'
 
 /**
@@ -78,6 +80,23 @@ function* addRejections(group: CommitGroup, rejected: readonly RejectedRequests[
     const { requests, lastAtMs } = one
     yield* write('addRejections', ...keyOf(one), requests, lastAtMs, sealed)
   }
+  yield* addRollups(summed(rejected.flatMap(rollupsOf)))
+}
+
+function rollupsOf({
+  tenant,
+  principal,
+  tool,
+  code,
+  minuteMs,
+  requests,
+}: RejectedRequests): readonly RollupRow[] {
+  const counted = { startMs: minuteMs, tenant, calls: requests, errors: 0 }
+  return [
+    { ...counted, kind: 'code', name: code },
+    { ...counted, kind: 'rejected tool', name: withoutVersion(tool) },
+    { ...counted, kind: 'rejected caller', name: principal },
+  ]
 }
 
 function fromRow(row: Row): Omit<RejectedRequests, 'message'> {

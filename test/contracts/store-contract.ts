@@ -12,6 +12,7 @@ import { OPERATOR_STORE_CONTRACT } from './operator-store-contract.ts'
 import { PAST_SEARCHES_CONTRACT } from './past-searches-store-contract.ts'
 import { CALLER_STORE_CONTRACT, REQUEST_STORE_CONTRACT } from './protocol-store-contract.ts'
 import { REJECTION_STORE_CONTRACT } from './rejection-store-contract.ts'
+import { ROLLUP_STORE_CONTRACT } from './rollup-store-contract.ts'
 import { RUN_STORE_CONTRACT } from './run-store-contract.ts'
 import { attemptAt, DAY_MS, failure, it, mustFind, POLICY, purgeAll, sampleCall, success } from './samples.ts'
 import { SESSION_STORE_CONTRACT } from './session-store-contract.ts'
@@ -195,6 +196,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   ...NOTICE_STORE_CONTRACT,
   ...PAST_SEARCHES_CONTRACT,
   ...REJECTION_STORE_CONTRACT,
+  ...ROLLUP_STORE_CONTRACT,
   ...JOURNAL_STORE_CONTRACT,
   ...OPERATOR_STORE_CONTRACT,
   it('rule 2: lists the calls of one principal, newest first, page by page, with the caller’s texts, and without steps', async (store) => {

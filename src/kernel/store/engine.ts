@@ -125,7 +125,8 @@ export class CommitGroup {
   readonly writer: number
   readonly keys: KeyRing
   readonly #notify: Notify
-  readonly #events: string[] = []
+  readonly #events: JournalEvent[] = []
+  readonly #texts: string[] = []
   readonly #callers = new Segment()
   readonly #payload = new Segment()
   #live = 0
@@ -146,8 +147,12 @@ export class CommitGroup {
     return this.#events.length === 0
   }
 
+  get events(): readonly JournalEvent[] {
+    return this.#events
+  }
+
   get eventsJson(): string {
-    return `[${this.#events.join(',')}]`
+    return `[${this.#texts.join(',')}]`
   }
 
   get callers(): string {
@@ -164,7 +169,8 @@ export class CommitGroup {
   }
 
   append(event: JournalEvent): void {
-    this.#events.push(JSON.stringify(event))
+    this.#events.push(event)
+    this.#texts.push(JSON.stringify(event))
   }
 
   /** Adds a caller's text: call id, trace id, user id. It is kept as long as the journal. */

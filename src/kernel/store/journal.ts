@@ -60,6 +60,8 @@ export class Chain {
   readonly keys: KeyRing
   /** Stores notices for operators with a commit; the module that delivers notices sets this function. */
   notify: Notify = () => answered(undefined)
+  /** Called after each commit of this chain with its events and its position; the module that counts calls sets this function. */
+  onCommitted: (events: readonly JournalEvent[], n: number) => void = () => undefined
   readonly #nowMs: () => number
   readonly #options: ChainOptions & { readonly ids: GroupIds }
   #id: string = randomUUID()
@@ -139,6 +141,12 @@ export class Chain {
     const link = linkOf(current, this.head.link, linked)
     yield* write('insertGroup', id, no, n, atMs, eventsJson, callers, payload, live, link)
     return { n, link }
+  }
+
+  /** Called by the engine after it has committed the group. */
+  advance(head: ChainHead, group: CommitGroup): void {
+    this.head = head
+    this.onCommitted(group.events, head.n)
   }
 
   /** Called between commits, when no caller waits. */

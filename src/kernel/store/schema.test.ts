@@ -9,6 +9,7 @@ const SCANS: Readonly<Record<string, string>> = {
   oldChains: 'one row per process that has written',
   chainEnds: 'one row per process that has written',
   newHeads: 'one row per process that has written',
+  uncountedChains: 'one row per process that has written',
   chains: 'one row per process that has written',
   listParkedCalls: 'a small index of parked calls',
   listRunningCalls: 'an index of running calls only',

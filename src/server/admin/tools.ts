@@ -35,12 +35,13 @@ import { enterToolset } from '#server/toolsets'
 import type { Store } from '#store/collet-store'
 import type { KeyStore } from '#store/keys'
 import type { UsageQuery, UsageRow } from '#store/operator-views'
+import { roundedMs } from '#store/rollups/call-counts'
 import { isOperator, type OperatorAccess, visibleTenant } from './access.ts'
 import { serveOperation, serveReply, timeOf } from './admin-route.ts'
 import { parseTime } from './call-filter.ts'
 import { ToolListings, type Viewer } from './tool-rows.ts'
 import { describeTool, type ToolViewOptions } from './tool-view.ts'
-import { isError, quantile, readPages, roundedMs } from './usage.ts'
+import { isError, quantile, readPages } from './usage.ts'
 
 interface ToolRoutesOptions extends ToolViewOptions {
   readonly clock: Clock

@@ -20,6 +20,7 @@ import {
 import type { Store } from '#store/collet-store'
 import type { OpenBudget } from '#store/limits'
 import type { UsageQuery, UsageRow } from '#store/operator-views'
+import { roundedMs } from '#store/rollups/call-counts'
 import { type OperatorAccess, visibleTenant } from './access.ts'
 import { serveOperation, timeOf } from './admin-route.ts'
 import { ERRORS, parseTime } from './call-filter.ts'
@@ -115,11 +116,6 @@ export function quantile(durations: Iterable<readonly [number, number]>, share: 
 /** Whether a call counts as an error; a withdrawn call does not. */
 export function isError({ state, isWithdrawn }: Pick<UsageRow, 'state' | 'isWithdrawn'>): boolean {
   return !isWithdrawn && ERRORS.includes(state)
-}
-
-/** Rounds a duration to two digits, which bounds the number of distinct durations. */
-export function roundedMs(tookMs: number): number {
-  return Number(Math.max(0, tookMs).toPrecision(2))
 }
 
 type UsedGroup = ReturnType<typeof newGroup>

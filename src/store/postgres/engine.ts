@@ -252,7 +252,7 @@ export class PostgresEngine implements Engine {
       if (!connection.isLost || !isCommitting || !(await this.#wasCommitted(head))) throw error
     }
     if (head === undefined) return true
-    chain.head = head
+    chain.advance(head, group)
     if (exclusive.length > 0 || this.#notices.isWanted)
       this.#notices.announce(group.eventsJson, exclusive.length > 0)
     return true

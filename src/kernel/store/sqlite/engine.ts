@@ -8,6 +8,7 @@ import {
   type Engine,
   get,
   type NotifyChange,
+  type CommitGroup,
   type PendingChange,
   type Row,
   type StatementRequest,
@@ -120,17 +121,18 @@ export class SqliteEngine implements Engine {
       throw this.#writeError(error)
     }
     let head: ChainHead | undefined
+    let group: CommitGroup | undefined
     try {
       if (!this.#isHeadKnown) chain.head = this.#drive(chain.readHead()) ?? chain.head
       this.#isHeadKnown = true
-      const group = chain.openGroup()
+      group = chain.openGroup()
       for (const change of changes) change.keep(this.#drive(change.begin(group)))
       if (!group.isEmpty) head = this.#drive(chain.insert(group))
       this.#database.commit()
     } catch (error) {
       if (!this.#isCommitted(head)) throw this.#failed(error)
     }
-    if (head !== undefined) chain.head = head
+    if (head !== undefined && group !== undefined) chain.advance(head, group)
     this.#commits += 1
     if (this.#commits % COMMITS_PER_CHECK === 0) this.#checkpointer?.check()
     onCommit?.(changes.length, performance.now() - startedMs)
