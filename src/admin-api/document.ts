@@ -10,6 +10,7 @@ import * as exports from './exports.ts'
 import * as journal from './journal.ts'
 import * as keys from './keys.ts'
 import { type ErrorStatus, type Operation, UNDECLARED } from './operation.ts'
+import * as overview from './overview.ts'
 import * as pins from './pins.ts'
 import * as rules from './rules.ts'
 import * as secrets from './secrets.ts'
@@ -25,6 +26,7 @@ const MODULES = [
   exports,
   journal,
   keys,
+  overview,
   pins,
   rules,
   secrets,

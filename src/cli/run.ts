@@ -49,6 +49,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, LoadModule>>>> = {
   Calls: {
     call: () => import('#cli/commands/call'),
     calls: () => import('#cli/commands/calls'),
+    overview: () => import('#cli/commands/usage'),
     usage: () => import('#cli/commands/usage'),
     budgets: () => import('#cli/commands/usage'),
   },

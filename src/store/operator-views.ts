@@ -41,7 +41,7 @@ import {
 import { searchCalls, tallyFound } from '#store/calls/call-search'
 import type { CallFilter, CallSummary, TallyQuery } from './call-filter.ts'
 import { listOpenBudgets } from './limits.ts'
-import { type Attribution, texts } from './steps.ts'
+import { type Attribution, mapped, texts } from './steps.ts'
 
 /**
  * Operators' queries over all calls: lists, counts, usage, the journal of a call. The admin routes and `collet calls` use them.
@@ -97,6 +97,10 @@ export function openOperatorViews({ exclusive, read, snapshot, sealed, keys }: S
     journalOf: snapshot((record: string) => journalOf(keys, record)),
     /** Leased amounts of every budget whose window is open, for one tenant or all tenants. */
     openBudgets: read(listOpenBudgets),
+    /** The number of calls whose outcome is unknown, of one tenant or all tenants. */
+    countAmbiguous: read((tenant: string | undefined) =>
+      mapped(get('countAmbiguous', tenant ?? null, tenant ?? null), (row) => integer(row ?? {}, 'calls')),
+    ),
     /** Calls made by a workflow's call, in order. */
     stepsOf: snapshot((record: string, limit: number) => stepsOf(sealed, record, limit)),
     /** The access is journaled before the input is returned. */
@@ -260,6 +264,8 @@ const queries = {
     FROM calls c LEFT JOIN approvals a ON a.record = c.record AND a.attempt = c.attempt
     WHERE c.no < ? AND c.no >= ? AND ${MATCHES} GROUP BY 1, 2, 3, 4, 5, 6, 7`,
   callsByPrefix: `${CALLS} WHERE c.record >= ? AND c.record < ? ORDER BY c.record LIMIT ?`,
+  countAmbiguous:
+    "SELECT count(*) AS calls FROM calls WHERE state = 'ambiguous' AND (CAST(? AS TEXT) IS NULL OR tenant = ?)",
   stepsOfCall: `${CALLS} WHERE c.parent = ? ORDER BY c.no LIMIT ?`,
 } as const
 

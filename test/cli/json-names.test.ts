@@ -131,6 +131,7 @@ const ROWS: readonly Row[] = [
   { command: 'calls', words: ['--state', 'ambiguous'], keep: ['record', 'unsettled'] },
   { command: 'calls settle', words: ['$unsettled', '--as', 'not-run', '--why', 'I looked.'] },
   { command: 'calls cancel', words: ['find-1', ...AT] },
+  { command: 'overview' },
   { command: 'usage' },
   { command: 'budgets' },
   { command: 'approvals list', words: [...AT], keep: ['id', 'first'] },

@@ -168,6 +168,7 @@ it('every admin route answers what its operation declares', async () => {
     'tool-cost',
     'tool-count',
     'tools',
+    'overview',
     'usage',
     'budgets',
     'limits',

@@ -1,14 +1,17 @@
+import { type Overview, READ_OVERVIEW } from '#admin-api/overview'
 import { type Budget, READ_BUDGETS, READ_USAGE, type Usage } from '#admin-api/usage'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import { type Arguments, type CommandContext, UsageError } from '#cli/command'
 import { type Columns, operatorCommand, printRows } from '#cli/operator-command'
+import { counted, renderList, renderTable } from '#cli/output'
 import { configHere } from '#cli/store-access'
 import { loadTools } from '#config/load-tools'
 import { createUsageRoutes, quantile } from '#server/admin/usage'
+import { createOverviewRoutes } from '#server/overview/overview-routes'
 
 /**
- * `collet usage` and `collet budgets`: who used what, and what is left of each budget. Invariant: costs and limits
- * come from the config, so a store without a config shows neither.
+ * `collet overview`, `collet usage` and `collet budgets`: how calls go, who used what, and what is left of each budget.
+ * Invariant: costs and limits come from the config, so a store without a config shows neither.
  */
 
 const GROUPS = ['tenant', 'principal', 'tool'] as const
@@ -147,6 +150,108 @@ function windowText(seconds: number): string {
   return seconds % 3_600 === 0 ? `${seconds / 3_600}h` : `${seconds / 60}m`
 }
 
+const overview = operatorCommand({
+  name: 'overview',
+  summary: 'Shows how calls go: errors, run times, what needs attention, failing tools and busiest callers.',
+  details: [
+    'Calls count when they end. The counts are kept as long as the journal, in steps of a minute for two days, of 15 minutes for 32 days, and of three hours afterwards, and the start of the range is rounded down to a step.',
+    'A running server writes its counts every two seconds. If it was killed, its last counts are added when a server starts again. Sources and changed definitions are known only to a server: ask it with --url.',
+  ],
+  options: {
+    range: { value: 'LENGTH', help: 'The range ends now: 1h, 24h, 7d, 30d or another length. Default 24h.' },
+    since: {
+      value: 'TIME',
+      help: 'Start of a fixed range: 2026-01-31, 2026-01-31T10:00:00Z, or an age: 30m.',
+    },
+    until: { value: 'TIME', help: 'End of a fixed range.' },
+    tenant: { value: 'T', help: 'Only this tenant.' },
+    ...adminOptions('admin:calls'),
+  },
+  examples: [
+    'collet overview',
+    'collet overview --range 7d',
+    'collet overview --tenant team1 --range 1h --json',
+  ],
+  client: usageClient,
+  operation: READ_OVERVIEW,
+  request: (args, { clock }) => ({
+    query: {
+      range: args.text('range'),
+      since: args.moment('since', clock.nowMs())?.toISOString(),
+      until: args.moment('until', clock.nowMs())?.toISOString(),
+      tenant: args.text('tenant'),
+    },
+  }),
+  waiting: 'Reading counts',
+  print(found, { output }) {
+    const { since, until, failing_tools: tools, callers, rejections, attention } = found
+    output.data(`${since} to ${until}`)
+    output.data(totalsText(found))
+    const tables: readonly (readonly [string, readonly string[]])[] = [
+      ['Needs attention', renderList(attentionRows(attention))],
+      [
+        'Rejected requests',
+        renderTable(
+          ['CAUSE', 'REQUESTS'],
+          rejections.map(({ code, requests }) => [code, String(requests)]),
+        ),
+      ],
+      [
+        'Failing tools',
+        renderTable(
+          ['TOOL', 'CALLS', 'ERRORS'],
+          tools.map(({ tool, calls, errors }) => [tool, String(calls), String(errors)]),
+        ),
+      ],
+      [
+        'Callers',
+        renderTable(
+          ['TENANT', 'PRINCIPAL', 'CALLS', 'ERRORS', 'REJECTED'],
+          callers.map((row) => [
+            row.tenant,
+            row.principal,
+            ...[row.calls, row.errors, row.rejected].map(String),
+          ]),
+        ),
+      ],
+    ]
+    for (const [title, lines] of tables) {
+      if (lines.length <= (title === 'Needs attention' ? 0 : 1)) continue
+      output.data('')
+      output.data(`${title}:`)
+      for (const line of lines) output.data(line)
+    }
+  },
+})
+
+function totalsText({ calls, errors, rejected, p50_ms: p50, p95_ms: p95 }: Overview): string {
+  const share = calls === 0 ? '' : ` (${((errors / calls) * 100).toFixed(1)} %)`
+  const times = p50 === null || p95 === null ? '' : `; p50 ${p50} ms, p95 ${p95} ms`
+  return `${counted(calls, 'call')}, ${counted(errors, 'error')}${share}, ${counted(rejected, 'rejected request')}${times}`
+}
+
+/** What needs attention, with the command that shows it. */
+function attentionRows({ approvals, ambiguous, held, sources, budgets }: Overview['attention']): string[][] {
+  const some = (count: number | null, what: string, command: string): string[][] =>
+    count === null || count === 0 ? [] : [[`${counted(count, 'call')} ${what}`, command]]
+  return [
+    ...some(approvals, 'waiting for approval', 'collet approvals'),
+    ...some(ambiguous, 'with an unknown outcome', 'collet calls --state ambiguous'),
+    ...(held ?? []).map(({ source, definitions }) => [
+      `${source}: ${counted(definitions, 'changed definition')}`,
+      'collet pins list',
+    ]),
+    ...(sources ?? []).map(({ key, state, since, reason }) => [
+      `${key} is ${state} since ${since}${reason === null ? '' : `: ${reason}`}`,
+      'collet sources',
+    ]),
+    ...budgets.map(({ tenant, principal, unit, used, limit, resets_at: at }) => [
+      `${principal ?? `tenant ${tenant}`}: ${used} of ${limit} ${unit} used, resets at ${at}`,
+      'collet budgets',
+    ]),
+  ]
+}
+
 /** Costs and limits come from the config; a store that is named alone has none. */
 function usageClient(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
   return new AdminClient(args, context, {
@@ -154,14 +259,13 @@ function usageClient(args: Arguments<AdminOption>, context: CommandContext): Adm
       const loaded = await configHere(args, context)
       const tools = loaded === undefined ? [] : (await loadTools(loaded)).tools
       const costs = new Map(tools.map(({ id, policy }) => [id, policy.cost]))
-      return createUsageRoutes(access, {
-        store,
-        clock: context.clock,
-        costOf: (tool) => costs.get(tool),
-        budgets: () => loaded?.config.budgets,
-      })
+      const shared = { store, clock: context.clock, budgets: () => loaded?.config.budgets }
+      return [
+        ...createUsageRoutes(access, { ...shared, costOf: (tool) => costs.get(tool) }),
+        ...createOverviewRoutes(access, shared),
+      ]
     },
   })
 }
 
-export const COMMANDS = [usage, budgets]
+export const COMMANDS = [overview, usage, budgets]

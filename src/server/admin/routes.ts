@@ -17,6 +17,7 @@ import { findBypasses } from '#server/import/bypass'
 import { isOwnMcpAddress } from '#server/import/client-servers'
 import { CLIENT_NAMES, clientFolders } from '#server/import/clients'
 import { createJournalRoutes } from '#server/overview/journal-routes'
+import { createOverviewRoutes } from '#server/overview/overview-routes'
 import { createRejectionRoutes } from '#server/overview/rejected-requests'
 import { createServerRoutes } from '#server/overview/server-routes'
 import type { ServerPart } from '#server/part'
@@ -69,6 +70,7 @@ export function openAdmin(host: ServerHost): ServerPart {
       present: (headers) => host.console.sessions.present({ headers }),
     }),
     ...createUsageRoutes(access, { store, clock, budgets, costOf }),
+    ...createOverviewRoutes(access, { store, clock, budgets, sources: () => sources.status() }),
     ...createApprovalRoutes(access, { approvals, publicUrl, canSignIn: host.approverSignIn.isConfigured }),
     ...createRuleRoutes(access, {
       approvals,

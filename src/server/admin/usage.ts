@@ -148,7 +148,7 @@ function groupOf(groups: Map<string, UsedGroup>, row: Parameters<typeof newGroup
   return group
 }
 
-function renderBudget({ window, used }: OpenBudget, rules: readonly BudgetRule[] | undefined): Budget {
+export function renderBudget({ window, used }: OpenBudget, rules: readonly BudgetRule[] | undefined): Budget {
   const { tenant, principal, lengthMs, startMs } = window
   const kind = principal === undefined ? 'tenant' : 'principal'
   const limit = budgetsFor({ tenant, id: principal ?? '' }, rules ?? []).find(

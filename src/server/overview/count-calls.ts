@@ -10,7 +10,7 @@ const FLUSH_EVERY_MS = 2_000
 const CATCH_UP_EVERY_MS = 60_000
 
 export function countCalls(
-  { rollups, takeTurn }: Pick<Store, 'rollups' | 'takeTurn'>,
+  { rollups }: Pick<Store, 'rollups'>,
   { log }: { readonly log: Logger },
 ): { close(): Promise<void> } {
   const round = async (what: string, work: () => Promise<void>): Promise<void> => {
@@ -21,10 +21,9 @@ export function countCalls(
     }
   }
   const flush = () => round('counts of calls could not be written', rollups.flush)
+  const stopped = new AbortController()
   const catchUp = () =>
-    round('calls of stopped processes could not be counted', async () => {
-      if (await takeTurn('rollups', CATCH_UP_EVERY_MS / 2)) await rollups.catchUp()
-    })
+    round('calls of stopped processes could not be counted', () => rollups.catchUp(stopped.signal))
   rollups.collect()
   const timers = [setInterval(flush, FLUSH_EVERY_MS), setInterval(catchUp, CATCH_UP_EVERY_MS)]
   for (const timer of timers) timer.unref()
@@ -33,6 +32,7 @@ export function countCalls(
   return {
     async close() {
       for (const timer of timers) clearInterval(timer)
+      stopped.abort()
       await started
       await flush()
     },

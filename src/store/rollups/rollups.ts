@@ -70,8 +70,13 @@ export function openRollups({ lane, read, snapshot, chain, engine }: StoreContex
     turn = result.catch(() => undefined)
     return result
   }
-  const readChain = async (writer: number, from: number, until: number): Promise<void> => {
-    for (let after = from; after < until; ) {
+  const readChain = async (
+    writer: number,
+    from: number,
+    until: number,
+    stopped?: AbortSignal,
+  ): Promise<void> => {
+    for (let after = from; after < until && stopped?.aborted !== true; ) {
       const groups = (await groupsAfter(writer, after)).filter((row) => integer(row, 'n') <= until)
       const counts = new CallCounts()
       for (const group of groups) counts.add(JSON.parse(text(group, 'events')))
@@ -103,11 +108,11 @@ export function openRollups({ lane, read, snapshot, chain, engine }: StoreContex
         await writeCounts({ writer, after, last, rows: summed(counts.rows()) })
       }),
     /** Counts groups that no process has counted: those of processes that died, and those of this process that it could not write. */
-    catchUp: () =>
+    catchUp: (stopped?: AbortSignal) =>
       inTurn(async () => {
         for (const { no, writer, counted, last, hasEnded } of await openChains()) {
-          if (no === chain.no) await readChain(no, counted, unwritten?.after ?? last)
-          else if (hasEnded || !(await engine.isAlive(writer))) await readChain(no, counted, last)
+          if (no === chain.no) await readChain(no, counted, unwritten?.after ?? last, stopped)
+          else if (hasEnded || !(await engine.isAlive(writer))) await readChain(no, counted, last, stopped)
         }
       }),
     /** Counts of the given kinds per interval of `bucketMs`, from `sinceMs` on. */

@@ -4,11 +4,11 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError } from '#kernel/base/errors'
 import { EventLoopYielder } from '#kernel/base/long-work'
 import {
+  type CommitGroup,
   drive,
   type Engine,
   get,
   type NotifyChange,
-  type CommitGroup,
   type PendingChange,
   type Row,
   type StatementRequest,
