@@ -17,7 +17,6 @@ import { CatalogChanges } from '#kernel/tool/catalog-changes'
 import { NO_TOOLSETS } from '#kernel/tool/toolsets'
 import { OAuthBroker } from '#oauth/broker'
 import { storedClients } from '#oauth/registration'
-import { countCalls } from '#server/overview/count-calls'
 import { createDenialLog, type NoteDenial } from '#server/telemetry/denials'
 import { RejectionLog } from '#server/telemetry/rejections'
 import type { RequestTelemetry } from '#sources/kit/source'
@@ -257,6 +256,40 @@ export function createBroker(
   parts: Pick<ConstructorParameters<typeof OAuthBroker>[0], 'fetch' | 'clock' | 'log' | 'clients'>,
 ): OAuthBroker {
   return new OAuthBroker({ settings: settings.oauth, canBind: canBindConsents(settings), ...parts })
+}
+
+const FLUSH_EVERY_MS = 2_000
+const CATCH_UP_EVERY_MS = 60_000
+
+/** Writes the counts of calls every two seconds, and counts once a minute what no process has counted. No call waits for it. */
+function countCalls(
+  { rollups }: Pick<Store, 'rollups'>,
+  { log }: { readonly log: Logger },
+): { close(): Promise<void> } {
+  const round = async (what: string, work: () => Promise<void>): Promise<void> => {
+    try {
+      await work()
+    } catch (err) {
+      log.warn({ err }, `${what}; they are counted later from the journal`)
+    }
+  }
+  const flush = () => round('counts of calls could not be written', rollups.flush)
+  const stopped = new AbortController()
+  const catchUp = () =>
+    round('calls of stopped processes could not be counted', () => rollups.catchUp(stopped.signal))
+  rollups.collect()
+  const timers = [setInterval(flush, FLUSH_EVERY_MS), setInterval(catchUp, CATCH_UP_EVERY_MS)]
+  for (const timer of timers) timer.unref()
+  // Counts what a crash left before the first overview is read.
+  const started = catchUp()
+  return {
+    async close() {
+      for (const timer of timers) clearInterval(timer)
+      stopped.abort()
+      await started
+      await flush()
+    },
+  }
 }
 
 const ROUND_MS = 60_000

@@ -22,9 +22,7 @@ export const ROLLUP_KINDS = [
 export type RollupKind = (typeof ROLLUP_KINDS)[number]
 
 /** How an attempt ended. `withdrawn`: its caller or an operator cancelled it while it waited for approval. */
-export const ROLLUP_STATES = ['succeeded', 'failed', 'released', 'ambiguous', 'withdrawn'] as const
-
-export type RollupState = (typeof ROLLUP_STATES)[number]
+type EndState = 'succeeded' | 'failed' | 'released' | 'ambiguous' | 'withdrawn'
 
 /** Calls with an equal name in one interval. `errors` is 0 for kinds other than `tool` and `caller`. */
 export interface RollupRow {
@@ -91,7 +89,7 @@ export class CallCounts {
           }
   }
 
-  #count({ at, tenant, principal, tool, durationMs }: EndedCall, state: RollupState): void {
+  #count({ at, tenant, principal, tool, durationMs }: EndedCall, state: EndState): void {
     const counts = this.#countsOf(at - (at % MINUTE_MS), tenant)
     const isError = state !== 'succeeded' && state !== 'withdrawn'
     increase(counts.state, state, false)
