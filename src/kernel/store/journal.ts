@@ -151,7 +151,8 @@ export class Chain {
 
   /** Called between commits, when no caller waits. */
   prepare(): void {
-    this.#writer?.sealer.prepare(this.keys.current)
+    const contexts = SEGMENTS.map((segment) => sealContext(segment, this.id, this.head.n + 1))
+    this.#writer?.sealer.prepare(contexts, this.keys.current)
   }
 
   /** Rule 15: the head is read again after a commit whose result is unknown. */
@@ -184,7 +185,8 @@ function* newHeads(): Steps<readonly (JournalHead & { readonly no: number })[]> 
 }
 
 /** The two sealed parts of a group: callers' texts (`callers`), and inputs and outcomes (`payload`). */
-type Segment = 'callers' | 'payload'
+const SEGMENTS = ['callers', 'payload'] as const
+type Segment = (typeof SEGMENTS)[number]
 
 /** Binds a sealed segment to its position: it cannot be moved to another group, writer or segment. */
 function sealContext(segment: Segment, writer: string, group: number): string {

@@ -19,7 +19,7 @@ describe('sealed data', () => {
     const sealer = new Sealer(dataKey)
     const nonces = new Set<string>()
     for (const used of [generation, generation, next, next, next]) {
-      sealer.prepare(generation)
+      sealer.prepare(['place', 'another place'], generation)
       const sealed = sealer.seal('text', 'place', used)
       nonces.add(nonceOf(sealed))
       expect(unseal(groupKeyOf(used, dataKey).key, sealed, 'place').toString()).toBe('text')

@@ -340,8 +340,6 @@ function unloaded(): never {
 const ALGORITHM = 'aes-256-gcm'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
-/** Texts of callers, and inputs with outcomes. */
-const SEALS_PER_GROUP = 2
 
 /** A key that seals groups, and the number of its generation. */
 export interface GroupKey {
@@ -360,24 +358,27 @@ export class Sealer {
   readonly #dataKey: Buffer
   #groupKey: GroupKey | undefined
   #counter = 0
-  #prepared: PreparedCipher[] = []
+  readonly #prepared = new Map<string, PreparedCipher>()
 
   constructor(dataKey: Buffer) {
     this.#dataKey = dataKey
   }
 
   seal(plain: string, context: string, generation: Pick<Generation, 'no' | 'groups'>): Buffer {
-    const prepared = this.#prepared.shift()
+    const prepared = this.#prepared.get(context)
+    this.#prepared.delete(context)
     const isUsable = prepared?.generation === generation.no
-    return encrypt(isUsable ? prepared : this.#next(generation), plain, context)
+    return encrypt(isUsable ? prepared : this.#next(generation, context), plain)
   }
 
   /** Makes the ciphers of the next group while no caller waits for them: making one takes longer than using it. */
-  prepare(generation: Pick<Generation, 'no' | 'groups'>): void {
-    while (this.#prepared.length < SEALS_PER_GROUP) this.#prepared.push(this.#next(generation))
+  prepare(contexts: readonly string[], generation: Pick<Generation, 'no' | 'groups'>): void {
+    if (contexts.every((context) => this.#prepared.get(context)?.generation === generation.no)) return
+    this.#prepared.clear()
+    for (const context of contexts) this.#prepared.set(context, this.#next(generation, context))
   }
 
-  #next(generation: Pick<Generation, 'no' | 'groups'>): PreparedCipher {
+  #next(generation: Pick<Generation, 'no' | 'groups'>, context: string): PreparedCipher {
     if (this.#groupKey?.generation !== generation.no) this.#groupKey = groupKeyOf(generation, this.#dataKey)
     const nonce = Buffer.alloc(NONCE_BYTES)
     nonce.writeUInt32BE(generation.no, 0)
@@ -385,7 +386,7 @@ export class Sealer {
     nonce.writeUInt32BE(Math.floor(this.#counter / 2 ** 32), NONCE_BYTES - 8)
     nonce.writeUInt32BE(this.#counter % 2 ** 32, NONCE_BYTES - 4)
     this.#counter += 1
-    return { ...cipherOf(this.#groupKey.key, nonce), generation: generation.no }
+    return { ...cipherOf(this.#groupKey.key, nonce, context), generation: generation.no }
   }
 }
 
@@ -395,7 +396,7 @@ export function newDataKey(): Buffer {
 
 /** Seals with a random nonce; only for keys that seal few values. */
 export function sealOnce(key: Buffer, plain: Buffer, context: string): Buffer {
-  return encrypt(cipherOf(key, randomBytes(NONCE_BYTES)), plain, context)
+  return encrypt(cipherOf(key, randomBytes(NONCE_BYTES), context), plain)
 }
 
 /** Throws `unreadable` if the bytes, key and context do not belong together (rule 14). */
@@ -424,12 +425,13 @@ interface PreparedCipher extends UnusedCipher {
   readonly generation: number
 }
 
-function cipherOf(key: Buffer | KeyObject, nonce: Buffer): UnusedCipher {
-  return { nonce, cipher: createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES }) }
+function cipherOf(key: Buffer | KeyObject, nonce: Buffer, context: string): UnusedCipher {
+  const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES })
+  cipher.setAAD(Buffer.from(context))
+  return { nonce, cipher }
 }
 
-function encrypt({ nonce, cipher }: UnusedCipher, plain: string | Buffer, context: string): Buffer {
-  cipher.setAAD(Buffer.from(context))
+function encrypt({ nonce, cipher }: UnusedCipher, plain: string | Buffer): Buffer {
   // A string is passed directly, because converting it to a buffer would make another copy.
   const sealed = typeof plain === 'string' ? cipher.update(plain, 'utf8') : cipher.update(plain)
   return Buffer.concat([nonce, sealed, cipher.final(), cipher.getAuthTag()])
