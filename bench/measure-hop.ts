@@ -12,29 +12,36 @@ export interface Times {
   readonly p99Ms: number
 }
 
-/** `more`: p50 through Collet minus p50 of direct calls, in milliseconds. */
-type HopFigures = Readonly<Record<'more' | 'p99Ratio', Figure>>
+/** `more`: p50 through Collet minus p50 of direct calls, in milliseconds; `write`: the same for a tool that is not classified. */
+type HopFigures = Readonly<Record<'more' | 'p99Ratio' | 'write', Figure>>
 
-/** One client calls a tool of an MCP server directly and through Collet, in turns, one call at a time. */
+/** One client calls a tool of an MCP server directly and through two gateways, in turns, one call at a time. */
 export async function measureHop(): Promise<HopFigures> {
-  const upstream = await startBenchServer({ file: 'mcp', args: [] })
+  const servers: BenchServer[] = []
+  const start = async (file: string, ...args: string[]): Promise<BenchServer> => {
+    const server = await startBenchServer({ file, args })
+    servers.push(server)
+    return server
+  }
   try {
-    const url = `http://127.0.0.1:${upstream.port}/mcp`
-    const collet = await startBenchServer({ file: 'collet', args: ['--store', 'sqlite', '--upstream', url] })
-    try {
-      return await compare(upstream, collet)
-    } finally {
-      await collet.stop()
-    }
+    const direct = await start('mcp')
+    const collet = ['--store', 'sqlite', '--upstream', `http://127.0.0.1:${direct.port}/mcp`]
+    const [through, write] = [
+      await start('collet', ...collet),
+      await start('collet', ...collet, '--unclassified'),
+    ]
+    return await compare({ direct, through, write })
   } finally {
-    await upstream.stop()
+    for (const server of servers.toReversed()) await server.stop()
   }
 }
 
-async function compare(upstream: BenchServer, collet: BenchServer): Promise<HopFigures> {
+async function compare(servers: Readonly<Record<'direct' | 'through' | 'write', BenchServer>>) {
+  const tool = 'Upstream_Calculator_Add'
   const ways = {
-    direct: { client: await connect(upstream), tool: 'Calculator_Add', times: listOfTimes() },
-    through: { client: await connect(collet), tool: 'Upstream_Calculator_Add', times: listOfTimes() },
+    direct: { client: await connect(servers.direct), tool: 'Calculator_Add', times: listOfTimes() },
+    through: { client: await connect(servers.through), tool, times: listOfTimes() },
+    write: { client: await connect(servers.write), tool, times: listOfTimes() },
   }
   for (let turn = 0; turn < CALLS_OF_HOPS.turns; turn += 1) {
     for (const { client, tool, times } of Object.values(ways)) {
@@ -43,10 +50,12 @@ async function compare(upstream: BenchServer, collet: BenchServer): Promise<HopF
     }
   }
   for (const { client } of Object.values(ways)) await client.close()
-  const [direct, through] = [summarize(ways.direct.times), summarize(ways.through.times)]
+  const direct = summarize(ways.direct.times)
+  const [through, write] = [summarize(ways.through.times), summarize(ways.write.times)]
   return {
     more: { ...through, value: through.p50Ms - direct.p50Ms },
     p99Ratio: { ...through, value: through.p99Ms / direct.p99Ms },
+    write: { ...write, value: write.p50Ms - direct.p50Ms },
   }
 }
 

@@ -30,6 +30,8 @@ const { values } = parseArgs({
     upstream: { type: 'string' },
     /** A program in Node that speaks MCP on its standard input and output, whose tools are served too. */
     program: { type: 'string' },
+    /** Leaves those tools unclassified: each is taken for a write, whose claim is fsynced before it runs. */
+    unclassified: { type: 'boolean', default: false },
   },
 })
 
@@ -159,16 +161,15 @@ async function makeCredential(method: string, url: string, startTokenFile: strin
     .sign(new TextEncoder().encode(API_KEY))
 }
 
-/** Classifies its tools as reads, as an operator would: their outcome is fsynced, without a claim before the run. */
-function upstreamOf({ upstream: url, program }: typeof values): Settings['sources'] {
+/** By default its tools are classified as reads, as an operator would: their outcome is fsynced, without a claim before the run. */
+function upstreamOf({ upstream: url, program, unclassified }: typeof values): Settings['sources'] {
   if (url === undefined && program === undefined) return new Map()
   const connection =
     program === undefined
       ? { url, headers: { 'x-api-key': API_KEY } }
       : { command: process.execPath, args: ['--disable-warning=ExperimentalWarning', program] }
-  return new Map([
-    ['Upstream', MCP_OPTIONS.parse({ type: 'mcp', ...connection, policy: { safetyTier: 'read' } })],
-  ])
+  const policy = unclassified ? {} : { policy: { safetyTier: 'read' } }
+  return new Map([['Upstream', MCP_OPTIONS.parse({ type: 'mcp', ...connection, ...policy })]])
 }
 
 const dataFolder = makeDataFolder()
