@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { SignJWT } from 'jose'
 import { z } from 'zod'
+import { optimizeSooner } from '#cli/io'
 import type { ApiKeySettings, Settings } from '#config/settings'
 import { DEFAULT_APPROVAL_RULES } from '#kernel/approval/approvals'
 import { DEFAULT_TENANT } from '#kernel/base/principal'
@@ -213,6 +214,7 @@ const settings: Settings = {
   otlpEndpoint: undefined,
 }
 
+optimizeSooner()
 const server = await startServer(settings)
 const credential = await makeCredential(values.auth, server.url, server.startTokenFile)
 announce(
