@@ -14,8 +14,8 @@ const SLICE_DIVISOR = 4
 type ToolsFigures = Readonly<Record<'calls' | 'cpu' | 'noise', Figure>>
 
 /**
- * Makes the same call to servers with more and more tools, in turns and in alternating order. They are compared turn by turn and the median
- * counts, so that a slow moment of the machine affects one turn and not the figure.
+ * Makes the same call to servers with increasing numbers of tools, in turns and in alternating order. They are compared turn by
+ * turn and the median counts, so that a slow moment of the machine affects one turn and not the figure.
  */
 export async function measureTools({ warmUpMs, sliceMs, slices }: Timing): Promise<ToolsFigures> {
   const running: { readonly contender: RunningContender; readonly taken: LoadSlice[] }[] = []

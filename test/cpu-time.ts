@@ -1,6 +1,6 @@
 /**
- * Processor time that this process has used since `process.cpuUsage()` was asked. What a bound on work is tested with:
- * time on the clock also counts what other programs do.
+ * Processor time that this process has used since a call of `process.cpuUsage()`. Tests of bounds on work use it, because elapsed
+ * time also includes the work of other programs.
  */
 export function cpuMsSince(start: NodeJS.CpuUsage): number {
   const { user, system } = process.cpuUsage(start)

@@ -5,9 +5,9 @@ export const MEASURED = 'measured in ms'
 export const RETRIES = { retry: { count: 2, condition: new RegExp(`^${MEASURED}: `) } }
 
 /**
- * The longest the event loop of this thread was held during some work, in milliseconds of its processor time: other
- * programs on the machine do not count. What they do to its caches and its clock does, so the time is that of a machine on
- * which the same work always takes as long.
+ * The longest turn of this thread's event loop during some work, in milliseconds of processor time, so that other programs do not
+ * count. They still slow this thread down through caches and clock speed, so the result is divided by the current slowness of the
+ * machine.
  */
 export async function longestTurn(work: () => Promise<unknown>): Promise<number> {
   const slowBefore = slowness()
@@ -33,10 +33,10 @@ export async function longestTurn(work: () => Promise<unknown>): Promise<number>
 const REFERENCE = JSON.stringify(
   Array.from({ length: 20_000 }, (_unused, at) => ({ at, name: `n${at}`, tags: ['a', 'b'] })),
 )
-/** What reading and writing it takes where the bounds were set. */
+/** Time to parse and write `REFERENCE` on the machine where the bounds were set. */
 const REFERENCE_MS = 15
 
-/** How many times longer work takes just now; a machine that is faster changes no bound. */
+/** How many times longer work currently takes; at least 1, so that a faster machine does not tighten any bound. */
 function slowness(): number {
   const times = Array.from({ length: 5 }, () => {
     const start = threadMs()

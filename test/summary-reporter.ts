@@ -6,7 +6,7 @@ const LEFT_OUT = `
 documentation that is compiled and run, crashes and faults, several replicas on PostgreSQL, fuzzing, and what is measured.
 `
 
-/** The last lines of a run: what was left out, what was not tried on this machine, and what it would take. */
+/** The last lines of a run: what was left out, and what was not tried on this machine and why. */
 export class SummaryReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const skipped = modules.flatMap((module) => [...module.children.allTests('skipped')])

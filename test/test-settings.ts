@@ -5,7 +5,7 @@ import type { Settings } from '#config/settings'
 import { DEFAULT_APPROVAL_RULES } from '#kernel/approval/approvals'
 import { NO_LIMITS } from '#stages/limits/settings'
 
-/** Settings of a server on a free loopback port with a data folder of its own; the caller removes the folder. */
+/** Settings of a server on a free loopback port with its own data folder; the caller removes the folder. */
 export function testSettings(changes: Partial<Settings> = {}): Settings {
   return {
     tools: [],

@@ -6,8 +6,8 @@ import type { PastSearches } from '#search/tool-search'
 import { type Task, taskName } from './read-tools.ts'
 
 /**
- * What searches of several callers would have left in the store, made from the wordings of the tasks. A text is never one that is
- * judged: `run.ts` remembers two of the three wordings and judges with the third.
+ * What searches of several callers would have left in the store, made from the wordings of the tasks. `run.ts` remembers two of the
+ * three wordings and scores the third, so no remembered text is scored.
  * Invariant: the same tasks give the same texts in every run.
  */
 
@@ -25,10 +25,10 @@ const OPENINGS = [
 ]
 
 /** Evidence of `count` texts for each tool. */
-export function rememberedAsks(
+export function rememberedSearches(
   tasks: readonly Task[],
   tools: readonly Tool[],
-  { without, count, bySame }: AskChoice,
+  { without, count, bySame }: SearchChoice,
 ): PastSearches {
   const bases = new Map(tools.map((tool) => [taskName(tool), tool.parts.base]))
   const rows = tasks.flatMap(({ tools: wanted, wordings }) => {
@@ -46,11 +46,11 @@ export function rememberedAsks(
   })
 }
 
-interface AskChoice {
-  /** The wording that is judged. */
+interface SearchChoice {
+  /** The wording that is scored. */
   readonly without: number
   readonly count: number
-  /** By the caller that searches, or each by another caller. */
+  /** Whether the scored caller made all searches; otherwise each is by a different caller. */
   readonly bySame: boolean
 }
 

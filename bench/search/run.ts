@@ -6,13 +6,13 @@ import type { Tool } from '#kernel/tool/tool'
 import { familiesOf } from '#search/families'
 import { metaTools } from '#search/for-models'
 import { openToolSearch, type PastSearches } from '#search/tool-search'
-import { rememberedAsks } from './learned.ts'
+import { rememberedSearches } from './learned.ts'
 import { OTHER_SET, OWN_SET, readSet, type Task, type TaskSet, taskName } from './read-tools.ts'
 
 /**
  * `npm run bench:search`: how well and how fast the search over tools is, on the tasks of this folder. Prints a row for each
- * wording of the tasks, alone and after asks that were remembered, then latency and memory with 10 000 tools, and the size of
- * the list in search mode.
+ * wording of the tasks, alone and after remembered searches, then latency and memory with 10 000 tools, and the size of the list in
+ * search mode.
  */
 
 const CALLER: Principal = { id: 'bench', tenant: 'default', scopes: ['*'] }
@@ -74,7 +74,7 @@ function signed(value: number): string {
 
 const WORDINGS = [0, 1, 2]
 
-/** Judges each wording with what was remembered of the other two. */
+/** Scores each wording with the remembered searches of the other two. */
 async function measure(label: string, set: TaskSet): Promise<void> {
   const cold: Score[] = []
   for (const wording of WORDINGS) {
@@ -88,10 +88,10 @@ async function measure(label: string, set: TaskSet): Promise<void> {
       const scores: Score[] = []
       for (const without of WORDINGS)
         scores.push(
-          await score(set, without, rememberedAsks(set.tasks, set.tools, { without, count, bySame })),
+          await score(set, without, rememberedSearches(set.tasks, set.tools, { without, count, bySame })),
         )
       print(
-        `${label}, ${count} asks a tool ${bySame ? 'of the caller' : 'of others'}`,
+        `${label}, ${count} searches a tool ${bySame ? 'of the caller' : 'of others'}`,
         mean(scores),
         mean(cold),
       )

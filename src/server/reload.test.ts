@@ -163,7 +163,7 @@ describe('a requested config reload', () => {
   }
 
   it('is retried after a failure of the store until it has a result, which is reported once', async () => {
-    const away = new Error('the store is away')
+    const away = new Error('the store is unavailable')
     const fixture = createFixture(0, [away, away, keys])
     fixture.epoch = 1
     await vi.advanceTimersByTimeAsync(5_000)

@@ -1,7 +1,7 @@
 import { connect } from 'collet/client'
 import { LOOPS, SavedState } from './loops.ts'
 
-/** One agent loop as a process of its own, which a test kills: LIBRARY FILE COLLET_URL PROVIDER_URL. */
+/** One agent loop in a separate process, which a test kills: LIBRARY FILE COLLET_URL PROVIDER_URL. */
 const [library, file = '', collet = '', provider = ''] = process.argv.slice(2)
 const found = Object.entries(LOOPS).find(([name]) => name === library)
 if (found === undefined) throw new Error(`There is no loop ${library}.`)

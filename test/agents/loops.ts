@@ -14,7 +14,7 @@ import type OpenAI from 'openai'
 export interface LoopParts {
   readonly source: AgentSource
   readonly conversation: string
-  /** Address of the server that plays the provider. */
+  /** Address of the server that simulates the provider. */
   readonly provider: string
   /** Keeps the state between processes. */
   readonly saved: SavedState

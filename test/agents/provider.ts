@@ -3,9 +3,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 
 /**
- * A server that plays the providers of models: OpenAI (chat completions and responses) and Anthropic. It follows a plan: each
- * message makes the calls of the next entry, and after the last one it answers with a text. Every tool call gets a fresh id, so a loop that
- * starts again sees the same calls under other ids.
+ * A server that simulates the providers of models: OpenAI (chat completions and responses) and Anthropic. It follows a plan: each
+ * message makes the calls of the next entry, and after the last one it answers with a text. Every tool call gets a fresh id, so a
+ * loop that starts again sees the same calls under other ids.
  */
 
 interface PlannedCall {

@@ -2,7 +2,7 @@ import type { CliIo, Services, StopRequester } from '#cli/io'
 import { runCli } from '#cli/run'
 import { readEnvironment } from '#config/environment'
 
-/** A terminal without a terminal: what a command writes is kept, what it may reach is what the test gives. */
+/** A simulated terminal: keeps what a command writes, and provides only what the test passes. */
 export class FakeIo {
   stdout = ''
   stderr = ''
@@ -16,7 +16,7 @@ export class FakeIo {
     this.#changes = changes
   }
 
-  /** Runs one command line; gives its exit code. */
+  /** Runs one command line; returns its exit code. */
   run(...argv: string[]): Promise<number> {
     return runCli(argv, this.io)
   }
@@ -63,7 +63,7 @@ export class FakeIo {
   }
 }
 
-/** What stdin holds. */
+/** The content of stdin. */
 export async function* chunks(...texts: string[]): AsyncIterable<string> {
   yield* texts
 }

@@ -107,7 +107,7 @@ describe('webhooks of a config', () => {
       { target: pager?.target ?? '', kinds },
     ])
     await store.approvals.park(sampleCall(), sampleParking())
-    const [notice = expect.fail('nothing is told')] = await store.notices.take(
+    const [notice = expect.fail('there is no notice')] = await store.notices.take(
       ...([pager?.target ?? '', 5_000, 1_000, 1] as const),
     )
     await store.notices.settle(notice, { kind: 'given_up', failure: 'answered 410', atMs: 6_000 })

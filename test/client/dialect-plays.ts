@@ -22,7 +22,7 @@ const DRAFT = {
   output: { available_modes: ['value', 'error'], value: { parameters: NUMBER } },
 }
 
-/** Servers that know one dialect each and refuse every other, as their documents allow. */
+/** Simulated servers that each support one dialect and refuse all others, as their documents allow. */
 export const DIALECT_PLAYS = {
   'otc-1.0': (request, response) => {
     if (isList(request)) return sendJson(response, 200, { $schema: 'otc://1.0', tools: [WRAPPED] })

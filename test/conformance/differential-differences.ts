@@ -42,7 +42,7 @@ const DIFFERENCES: readonly Difference[] = [
   {
     protocol: 'otc',
     row: 'OTC-82',
-    what: 'issues are told by parameter, and all of them in the message',
+    what: 'issues are listed by parameter, and all of them are in the message',
     shows: (reported) => withError(reported, ({ issues: _issues, ...error }) => error),
   },
   { protocol: 'otc', row: 'C-30', what: 'waits are whole milliseconds', shows: wholeWait },
@@ -58,7 +58,7 @@ const DIFFERENCES: readonly Difference[] = [
   {
     protocol: 'opentool',
     row: 'OTS-36, OTS-41',
-    what: 'a request that is no call is HTTP 400 with a number of JSON-RPC',
+    what: 'a request that is not a call is HTTP 400 with a JSON-RPC code',
     shows: (reported, { call }) => {
       if (reported.isUnread !== true) return reported
       const isParams = call.input !== undefined && call.input !== null && !isJsonObject(call.input)
@@ -68,14 +68,14 @@ const DIFFERENCES: readonly Difference[] = [
   {
     protocol: 'opentool',
     row: 'OTS-38',
-    what: 'a value travels under the return’s name, and null as nothing',
+    what: 'a value is sent under the return’s name, and null is left out',
     shows: (reported, { tool }) =>
       reported.value === undefined ? reported : { ...reported, value: underName(tool, reported.value) },
   },
   {
     protocol: 'opentool',
     row: 'OTS-39',
-    what: 'the message is plain text, and nothing for developers goes out',
+    what: 'the message is plain text, and texts for developers are not sent',
     shows: (reported) =>
       withError(reported, ({ developerMessage: _text, errorNumber: _number, ...error }) => error),
   },
@@ -93,13 +93,13 @@ const DIFFERENCES: readonly Difference[] = [
   {
     protocol: 'mcp',
     row: 'MCP-69',
-    what: 'results that a model reads, errors of JSON-RPC for what could not be called, and 429 or 503 for later',
+    what: 'results that a model reads, JSON-RPC errors for calls that could not begin, and 429 or 503 for temporary refusals',
     shows: (reported) => ({ ...reported, sort: reported.code === 'ok' ? '200' : mcpSort(reported.code) }),
   },
   {
     protocol: 'mcp',
     row: 'MCP-62',
-    what: 'our own words about a call name the function the model called, not the id of the tool',
+    what: 'the server’s own texts about a call name the function that the model called, not the id of the tool',
     shows: (reported, { tool, functionName }) =>
       tool === undefined || WORDS_OF_OTHERS.has(reported.code)
         ? reported
@@ -111,7 +111,7 @@ const DIFFERENCES: readonly Difference[] = [
   {
     protocol: 'mcp',
     row: 'MCP-62',
-    what: 'who sent no call id is told nothing of one',
+    what: 'a client that sent no call id gets no advice about one',
     shows: (reported, { call }) =>
       call.key !== undefined
         ? reported
@@ -123,7 +123,7 @@ const DIFFERENCES: readonly Difference[] = [
   {
     protocol: 'mcp',
     row: 'MCP-61, MCP-62, MCP-63',
-    what: 'an error is a text, with what is wrong, what is missing and what may help, a line each',
+    what: 'an error is a text: the problem, what is missing and what may help, on separate lines',
     shows: (reported, { functionName }) =>
       withError(reported, (error) => ({ message: mcpMessage(reported, error, functionName) })),
   },
@@ -136,7 +136,7 @@ const DIFFERENCES: readonly Difference[] = [
   {
     protocol: 'createGateway',
     row: 'OTC-43',
-    what: 'an id that is none is named in words of its own',
+    what: 'an invalid id has its own message',
     shows: (reported, { call }) =>
       reported.isUnread === true && `${reported.error?.message}`.includes('is not the name of a tool')
         ? withError(reported, (error) => ({

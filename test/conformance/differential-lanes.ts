@@ -19,7 +19,7 @@ export interface Way {
   readonly protocol: Protocol | 'in process'
   /** How the protocol reads a call; it is compared with the in-process lane that reads alike. */
   readonly reading: ReadingName
-  /** Calls made by the principals of the lane `as`; `undefined` when this stage does not have the lane. */
+  /** Calls made by the principals of the lane `as`; `undefined` if the server does not have the lane. */
   ask(stage: Stage, batch: Batch, as: string): Ask | undefined
 }
 

@@ -120,7 +120,7 @@ function compareAnswers(all: readonly Played[], batch: Batch): void {
 
 function referenceOf(all: readonly Played[], { reading }: Pick<Way, 'reading'>): Played {
   const found = all.find(({ way }) => way.protocol === 'in process' && way.reading === reading)
-  if (found === undefined) throw new Error(`nobody reads ${reading}`)
+  if (found === undefined) throw new Error(`no lane reads ${reading}`)
   return found
 }
 

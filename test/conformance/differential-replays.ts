@@ -35,7 +35,7 @@ export async function compareReplays(written: Played, stage: Stage, batch: Batch
   const rows = (await readJournal(stage)).length - before
   if (rows === 0) return asked
   const found = { path: '/journal', expected: 0, actual: rows }
-  throw new Disagreement(batch, 0, { way: 'replays over all ways', reference: 'no new rows', found })
+  throw new Disagreement(batch, 0, { way: 'replays over all lanes', reference: 'no new rows', found })
 }
 
 /** Calls with a final outcome, by their place. */

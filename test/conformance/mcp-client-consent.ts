@@ -17,7 +17,7 @@ import type { ClientRegistry } from '#oauth/registration'
 const REDIRECT_URI = 'http://127.0.0.1:4100/oauth/callback'
 const METADATA_URL = 'https://conformance-test.local/client-metadata.json'
 
-/** What the suite tells the client about itself, by scenario. */
+/** The facts about itself that the suite gives the client, by scenario. */
 export interface KnownClient {
   readonly client_id?: string
   readonly client_secret?: string

@@ -65,7 +65,7 @@ const TOOLS: readonly FixtureTool[] = [
   },
   {
     id: 'Mail.Delete@1.0.0',
-    description: 'Deletes a mail, once somebody agrees.',
+    description: 'Deletes a mail after an approval.',
     input: {},
     output: null,
     policy: { safetyTier: 'write', approval: 'always' },
@@ -73,7 +73,7 @@ const TOOLS: readonly FixtureTool[] = [
   },
   {
     id: 'Mail.Peek@1.0.0',
-    description: 'Nobody sees this one without its scope.',
+    description: 'Hidden from callers without its scope.',
     input: {},
     output: {},
     policy: { safetyTier: 'read', scopes: ['mail:peek'] },
@@ -81,7 +81,7 @@ const TOOLS: readonly FixtureTool[] = [
   },
   {
     id: 'Text.Tree@1.0.0',
-    description: 'A list that holds lists.',
+    description: 'Returns a list of lists.',
     input: {},
     output: {
       type: 'array',
@@ -93,7 +93,7 @@ const TOOLS: readonly FixtureTool[] = [
   },
   {
     id: 'Text.Wrong@1.0.0',
-    description: 'Says a number and gives a text.',
+    description: 'Declares a number and returns a text.',
     input: {},
     output: { type: 'number' },
     policy: { safetyTier: 'pure' },
@@ -101,7 +101,7 @@ const TOOLS: readonly FixtureTool[] = [
   },
   {
     id: 'Text.Any@1.0.0',
-    description: 'Gives back what it gets.',
+    description: 'Returns its input.',
     input: object({ value: { description: 'Anything.' } }),
     output: {},
     policy: { safetyTier: 'pure' },
@@ -132,7 +132,7 @@ const TOOLS: readonly FixtureTool[] = [
   },
   {
     id: 'Slow.Steps@1.0.0',
-    description: 'Tells how far it is, not always forwards.',
+    description: 'Reports its progress, not always in rising order.',
     input: {},
     output: null,
     policy: { safetyTier: 'pure' },

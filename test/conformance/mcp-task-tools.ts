@@ -30,7 +30,7 @@ export function taskTools(): readonly DefinedTool[] {
     tool({
       id: 'Tasks.Slow@1.0.0',
       name: 'slow_compute',
-      description: 'Takes as many seconds as it is told.',
+      description: 'Runs for the requested number of seconds.',
       input: {
         type: 'object',
         properties: { seconds: { type: 'number', description: 'How long.' }, label: TEXT },

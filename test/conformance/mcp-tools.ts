@@ -84,7 +84,7 @@ export function suiteTools(changes: CatalogChanges): readonly DefinedTool[] {
     tool({
       id: 'Suite.Progress@1.0.0',
       name: 'test_tool_with_progress',
-      description: 'Tells how far it is.',
+      description: 'Reports its progress.',
       input: {},
       output: {},
       policy: { safetyTier: 'pure' },
@@ -126,7 +126,7 @@ export function suiteTools(changes: CatalogChanges): readonly DefinedTool[] {
       output: {},
       policy: { safetyTier: 'pure' },
       run(_input, { log, message }) {
-        log.debug({}, 'the suite looks for this in vain')
+        log.debug({}, 'the suite must not find this')
         message('info', 'One message')
         return { content: [text('Logged.')] }
       },
@@ -148,7 +148,7 @@ export function suiteTools(changes: CatalogChanges): readonly DefinedTool[] {
       tool({
         id: `Suite.${what}Change@1.0.0`,
         name: `test_trigger_${what.toLowerCase()}_change`,
-        description: 'Says that the lists have changed.',
+        description: 'Notifies that the lists have changed.',
         input: {},
         output: {},
         policy: { safetyTier: 'write' },

@@ -10,7 +10,7 @@ export function specialFunctions() {
   const tools: readonly FixtureFunction[] = [
     {
       id: 'Special.Give@1.0.0',
-      description: 'Gives back what it gets.',
+      description: 'Returns its input.',
       input: { type: 'object', properties: { it: { description: 'Anything.' } } },
       output: {},
       policy: { safetyTier: 'pure', replay: 'deterministic' },
@@ -38,7 +38,7 @@ export function specialFunctions() {
     {
       id: 'Special.Optional@1.0.0',
       name: 'optional',
-      description: 'Says which arguments it got.',
+      description: 'Returns the names of its arguments.',
       input: {
         type: 'object',
         properties: {
@@ -57,7 +57,7 @@ export function specialFunctions() {
     {
       id: 'Special.Fail@1.0.0',
       name: 'fail',
-      description: 'Fails as it is told.',
+      description: 'Fails as requested.',
       input: {
         type: 'object',
         properties: { number: { type: 'number', description: 'Its own error number.' } },

@@ -20,7 +20,7 @@ function endlessTool() {
   const started = Promise.withResolvers<void>()
   const tool: FixtureTool = {
     id: 'Slow.Wait@1.0.0',
-    description: 'Waits until it is told to stop.',
+    description: 'Waits until it is stopped.',
     input: {},
     output: null,
     run: (_input, { signal }) => {

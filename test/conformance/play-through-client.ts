@@ -62,7 +62,7 @@ function compare(vector: ServerVector, { answers, index, mode }: Compared): read
   }
   for (const [pointer, expected] of Object.entries(expect.json)) {
     const at = meaningOf(pointer)
-    if (at === undefined || isUnsaid(at, mode)) continue
+    if (at === undefined || isUnreported(at, mode)) continue
     const sameAs = (step: number) => atPointer(answers[step]?.document, at)
     note(pointer, mismatch(atPointer(document, at), expected, sameAs))
   }
@@ -78,7 +78,7 @@ function compare(vector: ServerVector, { answers, index, mode }: Compared): read
 }
 
 /** Universal tool servers do not report the duration of a run. */
-function isUnsaid(at: string, { base }: ClientMode): boolean {
+function isUnreported(at: string, { base }: ClientMode): boolean {
   return base === '/uts' && at === '/duration'
 }
 

@@ -97,7 +97,7 @@ export async function startRunServer(
   }
 }
 
-/** The run an answer names. */
+/** The run that an answer names. */
 export function runOf({ headers }: OpenwopAnswer): string {
   return decodeURIComponent(headers['collet-run'] ?? '')
 }

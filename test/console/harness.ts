@@ -70,8 +70,8 @@ export interface ConsoleHarness {
 }
 
 /**
- * For one test file: the built command serves in a separate folder, and one Chromium opens it. Each test fails on what
- * no page may do: an error, a violation of its content policy, a request to another host.
+ * For one test file: the built command serves in a separate folder, and one Chromium opens it. A test fails if a page has an error,
+ * violates its content policy or sends a request to another host.
  */
 export function useConsole(options: ConsoleOptions): ConsoleHarness {
   const folder = mkdtempSync(join(tmpdir(), 'collet-console-'))
@@ -100,7 +100,7 @@ export function useConsole(options: ConsoleOptions): ConsoleHarness {
   afterEach(async () => {
     const faults = takeFaults()
     await Promise.all(opened.splice(0).map(({ context }) => context.close()))
-    expect(faults, 'what no page may do').toEqual([])
+    expect(faults, 'faults of the pages').toEqual([])
   })
   afterAll(async () => {
     await browser?.close()
@@ -193,7 +193,7 @@ async function openPage(browser: Browser, url: string, options: PageOptions): Pr
     const isAnswer =
       text.startsWith('Failed to load resource') && !message.location().url.includes('/assets/')
     if (message.type() !== 'error' || isAnswer || mayComplain.some((allowed) => allowed.test(text))) return
-    faults.push(`the browser complains: ${text}`)
+    faults.push(`message of the browser: ${text}`)
   })
   page.on('request', (request) => {
     const address = new URL(request.url())

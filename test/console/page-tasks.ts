@@ -1,8 +1,8 @@
 import type { Page } from 'playwright-core'
 
 /**
- * How long each task of the page kept its thread while `act` went on, in milliseconds, the longest first: what it took of a processor,
- * so that a busy machine changes little about it. What else the browser ran meanwhile is not in it.
+ * Processor time of each task of the page's main thread while `act` runs, in milliseconds, longest first. It hardly depends on the
+ * load of the machine, and other work of the browser is not included.
  */
 export async function tasksDuring(page: Page, act: () => Promise<void>): Promise<readonly number[]> {
   const session = await page.context().newCDPSession(page)

@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 
-/** Tools for the stories about the page of a tool: one of each kind of schema, and one for each thing that can become of a call. */
+/** Tools for tests of the tool page: one for each kind of schema, and one for each way in which a call can end. */
 
 const EVIL = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>"'`
 
@@ -167,8 +167,8 @@ const TOOLS = [
 `
 
 /**
- * An open server with all of them, and with a source: it is down while there is a file `down`, and says something else of its tool while
- * there is `changed`.
+ * An open server with all these tools and a source, which is down while a file `down` exists and describes its tool differently
+ * while a file `changed` exists.
  */
 export const OPEN = `import { existsSync } from 'node:fs'
 ${TOOLS}

@@ -45,7 +45,7 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(await store.notices.due(99_000), [])
     assert.deepEqual(await store.notices.listeners(), [])
   }),
-  it('an approval request, its decision and its end give one notice to each subscriber', async (store) => {
+  it('an approval request, its decision and its end cause one notice to each subscriber', async (store) => {
     const kinds = new Set(NOTICE_KINDS)
     store.notices.listen([
       { target: 'ops', kinds },
@@ -66,7 +66,7 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const other = await take(store, 9_000, 'chat')
     assert.equal(new Set([...told, ...other].map(({ id }) => id)).size, 4)
   }),
-  it('a rejection and a timeout give a notice; an unused grant gives no second one', async (store) => {
+  it('a rejection and a timeout cause a notice; an unused grant causes no second one', async (store) => {
     listen(store, 'approval.decided', 'approval.expired')
     await park(store)
     await store.approvals.decide(yesOf('key:bob', { action: 'reject' }))
@@ -81,7 +81,7 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       ['approval-1', 'approval-2'],
     )
   }),
-  it('an added and a replaced source give a notice, with the actor and the target', async (store) => {
+  it('an added and a replaced source cause a notice with the actor and the target', async (store) => {
     listen(store, 'source.added')
     const source = {
       ...{ key: 'Shell', options: { type: 'mcp', command: 'sh', args: ['-c', 'secret'] }, addedBy: 'key:a' },
@@ -98,13 +98,13 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       { ...named, replaced: true, changes: { 'policy.approval': 'never' } },
     ])
   }),
-  it('pending definitions give one notice together, and only for the write that succeeded', async (store) => {
+  it('pending definitions cause one notice together, and only for the write that succeeded', async (store) => {
     listen(store, 'pin.held')
     const tools = Array.from({ length: 30 }, (_, nth) => ({ ...HELD, tool: `Mail.T${nth}` }))
     assert.equal(await holdPins(store, 0, tools), 'written')
     assert.equal(await holdPins(store, 0, tools), 'stale')
     assert.equal(await holdPins(store, 1, [{ ...HELD, type: 'pin.returned' }]), 'written')
-    const [{ subject } = assert.fail('nothing is told'), ...more] = await take(store, 2_000)
+    const [{ subject } = assert.fail('there is no notice'), ...more] = await take(store, 2_000)
     assert.equal(more.length, 0)
     assert.ok(subject.kind === 'pin.held')
     assert.deepEqual([subject.source, subject.count, subject.tools.length], ['Mail', 30, 20])
@@ -112,7 +112,7 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal(await holdPins(store, 2, [HELD]), 'written')
     assert.equal((await take(store, 2_000)).length, 1)
   }),
-  it('a budget gives a notice at 80 and at 100 of 100, once in each window', async (store) => {
+  it('a budget causes a notice at 80 and at 100 of 100, once in each window', async (store) => {
     listen(store, 'budget.80', 'budget.100')
     await spend(store, 7)
     assert.deepEqual(await take(store, 2_000), [])
@@ -127,7 +127,7 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     )
     const next = { ...WINDOW, startMs: WINDOW.lengthMs }
     await spend(store, 8, next)
-    // A limit below the current use lets nothing through any more, and gives a notice too.
+    // A limit below the current use lets nothing through any more, and causes a notice too.
     await spend(store, 1, next, { ...LIMIT, calls: 5 })
     assert.deepEqual((await take(store, 2_000)).map(({ subject }) => subject.kind).sort(), [
       'budget.100',
@@ -138,12 +138,12 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     listen(store, 'approval.requested')
     await park(store)
     const takes = await Promise.all(Array.from({ length: 8 }, () => take(store, 2_000)))
-    const [notice = assert.fail('nothing is told'), ...more] = takes.flat()
+    const [notice = assert.fail('there is no notice'), ...more] = takes.flat()
     assert.deepEqual([notice.tries, notice.createdAtMs, more.length], [1, 1_000, 0])
     assert.deepEqual(await take(store, 2_999), [])
     const [again = assert.fail('it is lost')] = await take(store, 3_000)
     assert.deepEqual([again.id, again.tries], [notice.id, 2])
-    // A process whose lease ran out settles nothing: another one delivers it by now.
+    // A process whose lease has expired settles nothing, because another process may be delivering the notice.
     await store.notices.settle(notice, { kind: 'delivered', atMs: 3_100 })
     const [held = assert.fail('it is lost')] = await store.notices.listeners()
     assert.deepEqual([held.waiting, held.delivered], [1, 0])
@@ -162,7 +162,7 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
   it('an abandoned notice stays visible for a week, and is then purged', async (store) => {
     listen(store, 'approval.requested')
     await park(store)
-    const [notice = assert.fail('nothing is told')] = await take(store, 2_000)
+    const [notice = assert.fail('there is no notice')] = await take(store, 2_000)
     await store.notices.settle(notice, { kind: 'given_up', failure: 'said 410', atMs: 2_000 })
     await purgeAll(store, 6 * DAY_MS)
     assert.deepEqual(

@@ -61,7 +61,7 @@ export function contextFor(
     session: undefined,
     token: find,
     secret: find,
-    fetch: () => Promise.reject(new Error('a source has its own way out')),
+    fetch: () => Promise.reject(new Error('a source has its own egress')),
     log: SILENT_LOGGER,
     progress: () => undefined,
     message: () => undefined,

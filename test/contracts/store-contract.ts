@@ -236,7 +236,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.equal((await mustFind(store, 'record-3')).state, 'running')
   }),
   ...TIERS.map((tier) => ({
-    name: `rules 7, 10, 13: a call of tier ${tier} is claimed once, ends once, and leaves its key to nobody who could repeat an effect`,
+    name: `rules 7, 10, 13: a call of tier ${tier} is claimed once, ends once, and never frees its key for a repeated effect`,
     async run(open: () => Promise<Store>) {
       const store = await open()
       const call = sampleCall({ tier })

@@ -66,7 +66,7 @@ export async function runCrashScenario(options: CrashOptions): Promise<CrashResu
     { length: writers },
     (_, index) => new ServerProcess(crashServer({ folder, masterKey, apiKey, seed: seed + index * 1_000 })),
   )
-  const stage = setStage({
+  const stage = newStage({
     servers,
     apiKey,
     protocols: ['otc'],
@@ -74,7 +74,7 @@ export async function runCrashScenario(options: CrashOptions): Promise<CrashResu
     random: seededRandom(seed),
   })
   const file = join(folder, 'collet.db')
-  const scene = {
+  const scenario = {
     stage,
     folder,
     masterKey,
@@ -83,18 +83,18 @@ export async function runCrashScenario(options: CrashOptions): Promise<CrashResu
     callers: CALLERS,
   }
   try {
-    return await play(scene, (stop) => killRepeatedly(stage, options, stop))
+    return await runScenario(scenario, (stop) => killRepeatedly(stage, options, stop))
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
-type Cast = Pick<CrashStage, 'servers' | 'apiKey' | 'protocols' | 'pace' | 'random'>
+type StageParts = Pick<CrashStage, 'servers' | 'apiKey' | 'protocols' | 'pace' | 'random'>
 
-/** A stage on which nothing has happened yet. */
-export function setStage(cast: Cast): CrashStage {
+/** The state of a scenario before its first call. */
+export function newStage(parts: StageParts): CrashStage {
   return {
-    ...cast,
+    ...parts,
     calls: new Map(),
     sendings: [],
     kills: [],
@@ -108,8 +108,8 @@ export function setStage(cast: Cast): CrashStage {
   }
 }
 
-/** The environment of a scenario. */
-export interface Scene {
+/** A scenario: its state and its environment. */
+export interface Scenario {
   readonly stage: CrashStage
   /** Holds the log of effects. */
   readonly folder: string
@@ -122,8 +122,8 @@ export interface Scene {
 }
 
 /** Starts the servers, calls until `disturb` ends, checks the final state, and judges. Leaves no server behind. */
-export async function play(
-  { stage, folder, masterKey, store, rows, callers, learn }: Scene,
+export async function runScenario(
+  { stage, folder, masterKey, store, rows, callers, learn }: Scenario,
   disturb: (stop: AbortController) => Promise<void>,
 ): Promise<CrashResult> {
   const approving = new AbortController()

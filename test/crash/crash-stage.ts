@@ -10,7 +10,7 @@ export interface Pace {
   readonly retryDelayMs: number
   /** How often one call, or one final check, is sent before that is an error. */
   readonly maxSendings: number
-  /** One run in so many has a reader. */
+  /** One run in this many has a reader. */
   readonly readerEvery: number
   /** Number of servers from which each call is checked at the end. */
   readonly looks: number

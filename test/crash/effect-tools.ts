@@ -79,7 +79,7 @@ export function makeEffectTools(effectFile: string, random: Random) {
     }),
     tool({
       id: 'Effect.Look@1.0.0',
-      description: 'Changes nothing, but can be seen looking.',
+      description: 'Changes nothing, but its runs are logged.',
       input,
       output,
       policy: { safetyTier: 'read', replay: 'non-deterministic' },

@@ -3,8 +3,8 @@ import { type CrashResult, runCrashScenario } from './crash-scenario.ts'
 import { formatSummary } from './format-summary.ts'
 
 const USAGE = `Usage: npm run test:crash -- [--kills N] [--seconds N] [--seed N]
-  --kills N    kill the server at least so often, in each scenario (default 20)
-  --seconds N  go on killing at least so long, in each scenario (default 0)
+  --kills N    kill the server at least this often, in each scenario (default 20)
+  --seconds N  keep killing for at least this long, in each scenario (default 0)
   --seed N     repeat the choices of an earlier run; the timing of processes stays free`
 
 const { values } = parseArgs({

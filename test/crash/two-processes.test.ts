@@ -13,8 +13,8 @@ import { ALICE, callRequest, FakeClock, openTestGateway } from '#testing/test-ga
 import { sampleTool } from '../contracts/samples.ts'
 
 /**
- * A searchable model of two processes on one database, one of which is sometimes cut off. The crash driver kills real
- * processes and meets by chance the cases that this test constructs. Raise ROUNDS for a longer search.
+ * Random sequences of calls and cuts in two simulated processes on one database. The crash driver kills real processes and reaches
+ * only by chance the cases that this test constructs. Raise ROUNDS for a longer search.
  */
 const ROUNDS = 100
 const MAX_LENGTH = 40
@@ -33,7 +33,7 @@ const TOOLS = {
 type ToolName = keyof typeof TOOLS
 
 type Step =
-  /** Each tool has one key, so that steps meet. */
+  /** Each tool has one key, so that several steps concern the same call. */
   | { readonly do: 'call'; readonly on: Which; readonly tool: ToolName }
   | { readonly do: 'end a run'; readonly which: number; readonly how: End }
   | { readonly do: 'cut off'; readonly on: Which }
@@ -82,7 +82,7 @@ interface Run {
   ended: End | undefined
 }
 
-interface Asked {
+interface SentRequest {
   readonly address: string
   readonly process: Process
   readonly reply: Promise<Outcome>
@@ -96,10 +96,10 @@ class Process {
   readonly gateway: ReturnType<typeof openTestGateway>
   isCut = false
 
-  constructor(world: World) {
-    const { clock } = world
-    this.store = openSqliteStore({ ...world.location, nowMs: () => clock.nowMs() })
-    this.gateway = openTestGateway(world.tools(this), { store: this.#reachable(), clock })
+  constructor(simulation: Simulation) {
+    const { clock } = simulation
+    this.store = openSqliteStore({ ...simulation.location, nowMs: () => clock.nowMs() })
+    this.gateway = openTestGateway(simulation.tools(this), { store: this.#reachable(), clock })
   }
 
   async cutOff(): Promise<void> {
@@ -115,18 +115,18 @@ class Process {
         if (typeof value !== 'function') return value
         // Watching does not read immediately: a process that is cut off watches and gets no event.
         if (name === 'watch' && this.isCut) return () => ({ want: () => {}, end: () => {} })
-        return (...parameters: unknown[]): unknown =>
-          this.isCut ? new Promise(() => {}) : Reflect.apply(value, target, parameters)
+        return (...paracountsers: unknown[]): unknown =>
+          this.isCut ? new Promise(() => {}) : Reflect.apply(value, target, paracountsers)
       },
     })
   }
 }
 
-class World {
+class Simulation {
   readonly clock = new FakeClock()
   readonly location: { readonly path: string; readonly masterKey: Uint8Array }
   readonly runs: Run[] = []
-  readonly asked: Asked[] = []
+  readonly requests: SentRequest[] = []
   readonly broken: string[] = []
   readonly final = new Map<string, Outcome>()
   readonly processes: [Process, Process]
@@ -169,7 +169,7 @@ class World {
 
   /** Reconnects all processes and lets every run end. */
   async finish(): Promise<void> {
-    const open = this.asked.filter(({ process }) => !process.isCut)
+    const open = this.requests.filter(({ process }) => !process.isCut)
     let hasEnded = false
     void Promise.all(open.map(({ reply }) => reply)).then(() => {
       hasEnded = true
@@ -178,7 +178,7 @@ class World {
       for (const run of this.runs) if (!run.process.isCut) run.gate.resolve('value')
       await this.wait(1_000)
     }
-    expect(hasEnded, 'every call that is still listened to settles').toBe(true)
+    expect(hasEnded, 'every call of a living process settles').toBe(true)
     // A call that may run again waits for a request, but not forever.
     this.clock.advance(2 * 3_600_000)
     await this.processes[0].store.recover(this.clock.nowMs())
@@ -196,7 +196,7 @@ class World {
     const reply = process.gateway
       .call(ALICE, callRequest(`Model.${tool}`, { key: address }))
       .then(({ outcome }) => outcome)
-    this.asked.push({ address, process, reply, received: this.final.get(address) })
+    this.requests.push({ address, process, reply, received: this.final.get(address) })
     void reply.then((outcome) => this.#receive(address, process, outcome))
   }
 
@@ -255,7 +255,7 @@ async function turns(count: number): Promise<void> {
 }
 
 /** The final state of the database equals what callers received, and no call is left running. */
-async function checkRecords({ processes: [{ store }], final, runs }: World): Promise<void> {
+async function checkRecords({ processes: [{ store }], final, runs }: Simulation): Promise<void> {
   const { calls: records } = await store.list({ limit: 100 })
   expect(records.filter(({ state }) => state === 'running')).toEqual([])
   for (const record of records.filter(({ state }) => state === 'ambiguous')) {
@@ -288,33 +288,33 @@ describe('two processes on one database, cut off at any time', () => {
     timeout: LIMIT_MS,
   }, async () => {
     let file = 0
-    const met = { cuts: 0, runs: 0, ambiguous: 0, replayed: 0 }
+    const counts = { cuts: 0, runs: 0, ambiguous: 0, replayed: 0 }
     await fc.assert(
       fc.asyncProperty(steps, async (taken) => {
         file += 1
-        const world = new World(join(folder, `${file}.db`))
+        const simulation = new Simulation(join(folder, `${file}.db`))
         try {
-          for (const step of taken) await world.take(step)
-          await world.finish()
-          expect(world.broken).toEqual([])
-          for (const { received, reply, process } of world.asked) {
+          for (const step of taken) await simulation.take(step)
+          await simulation.finish()
+          expect(simulation.broken).toEqual([])
+          for (const { received, reply, process } of simulation.requests) {
             if (received !== undefined && !process.isCut) expect(await reply).toEqual(received)
           }
-          await checkRecords(world)
-          met.cuts += world.cuts
-          met.runs += world.runs.length
-          met.ambiguous += (
-            await world.processes[0].store.list({ states: ['ambiguous'], limit: 100 })
+          await checkRecords(simulation)
+          counts.cuts += simulation.cuts
+          counts.runs += simulation.runs.length
+          counts.ambiguous += (
+            await simulation.processes[0].store.list({ states: ['ambiguous'], limit: 100 })
           ).calls.length
-          met.replayed += world.asked.filter(({ received }) => received !== undefined).length
+          counts.replayed += simulation.requests.filter(({ received }) => received !== undefined).length
         } finally {
-          for (const process of world.processes) await process.cutOff()
+          for (const process of simulation.processes) await process.cutOff()
           vi.clearAllTimers()
         }
       }),
       { numRuns: ROUNDS },
     )
-    // A search that meets none of these cases would prove nothing.
-    expect(Object.entries(met).filter(([, count]) => count < ROUNDS / 4)).toEqual([])
+    // A search in which none of these cases occurred would prove nothing.
+    expect(Object.entries(counts).filter(([, count]) => count < ROUNDS / 4)).toEqual([])
   })
 })

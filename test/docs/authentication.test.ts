@@ -61,7 +61,7 @@ describe.each(['docs/protocols/otc.md', 'docs/security-model.md'])('%s', (file) 
 })
 
 describe('the three lists of key headers', () => {
-  it('OTC-111, C-25: the server, the protocol and the client know the same ones', () => {
+  it('OTC-111, C-25: the server, the protocol and the client accept the same headers', () => {
     expect(CLIENT_HEADERS.map((name) => name.toLowerCase())).toEqual([...SERVER_HEADERS])
     for (const name of SERVER_HEADERS) {
       expect(() => authenticator.authenticate({ [name]: 'wrong' })).toThrow(/not valid here/)

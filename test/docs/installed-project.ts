@@ -6,8 +6,8 @@ import { dirname, join, resolve } from 'node:path'
 const ROOT = resolve(import.meta.dirname, '../..')
 
 /**
- * A project as a newcomer has it with the package installed: its built code under node_modules, its
- * dependencies beside it and its command in `.bin`. The sources are not there, and nothing is fetched.
+ * A project of a new user who installed the package: its built code under node_modules, its dependencies beside it and its command
+ * in `.bin`. The sources are not there, and nothing is fetched.
  */
 export function installProject({ hasTypes = false }: { readonly hasTypes?: boolean } = {}): string {
   const project = mkdtempSync(join(tmpdir(), 'collet-installed-'))

@@ -11,7 +11,7 @@ type Field = (typeof POLICY_FIELDS)[keyof typeof POLICY_FIELDS]
 function valuesOf(field: Field): string {
   if ('choices' in field) return field.choices.map((choice) => `\`${choice}\``).join(', ')
   if ('max' in field) return `${field.min} to ${field.max}`
-  return field.minItems === 0 ? 'list of texts' : `list of texts, at least ${field.minItems}`
+  return field.minItems === 0 ? 'list of strings' : `list of strings, at least ${field.minItems}`
 }
 
 it('docs/configuration.md lists every field of a policy with the values it takes', () => {

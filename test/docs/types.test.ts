@@ -28,7 +28,7 @@ const manifest = require.resolve('typescript/package.json')
 const COMPILER = join(dirname(manifest), require(manifest).bin.tsc)
 const LANGUAGES: ReadonlySet<string> = new Set(['ts', 'typescript'])
 
-/** Ledgers quote documents of others; decision notes show what was rejected. */
+/** Ledgers quote third-party documents, and decision notes show rejected code. */
 const FOLDERS = ['docs', 'docs/protocols', 'docs/recipes', 'docs/sources']
 const DOCUMENTS = [
   'README.md',
@@ -39,7 +39,7 @@ const DOCUMENTS = [
   ),
 ]
 
-/** A block as the file it stands for: keys of a config, and configs without types, get those of `defineConfig`. */
+/** The file that a block is compiled as: a config, or keys of a config, are wrapped in `defineConfig`. */
 function fileOf(text: string): string {
   const config = /^(?:\/\/.*\n)?export default (\{[\s\S]*\})\n$/.exec(text)?.[1]
   const keys = /^\w+: \{\n/.test(text) ? `{ ${text} }` : undefined
@@ -92,29 +92,31 @@ function compile(...options: readonly string[]): string {
 }
 
 let folder = ''
-let said: readonly string[] = []
+let output: readonly string[] = []
 
 beforeAll(async () => {
   folder = realpathSync(mkdtempSync(join(tmpdir(), 'collet-doc-types-')))
   await makeProject(folder)
-  said = compile('-p', folder).split('\n')
+  output = compile('-p', folder).split('\n')
 }, CHECK_LIMIT_MS)
 
 afterAll(() => rmSync(folder, { recursive: true }))
 
 describe('the TypeScript of the documentation, in a project from collet init', () => {
-  it('is found, and the files of the project itself have no mistake', () => {
+  it('is found, and the files of the project itself have no type errors', () => {
     expect(BLOCKS.length).toBeGreaterThan(25)
     const files = BLOCKS.map(({ file }) => file)
     expect(
-      said.filter((line) => line !== '' && !/^\s/.test(line) && !files.some((file) => line.startsWith(file))),
+      output.filter(
+        (line) => line !== '' && !/^\s/.test(line) && !files.some((file) => line.startsWith(file)),
+      ),
     ).toEqual([])
   })
 
   it.each(BLOCKS.map(({ document, line, file }) => [`${document}:${line}`, file] as const))(
     '%s passes the type check',
     (_place, file) => {
-      expect(said.filter((line) => line.startsWith(file))).toEqual([])
+      expect(output.filter((line) => line.startsWith(file))).toEqual([])
     },
   )
 })

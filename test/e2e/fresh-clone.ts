@@ -6,7 +6,7 @@ import { delimiter, join, resolve } from 'node:path'
 const ROOT = resolve(import.meta.dirname, '../..')
 const COMMAND_LIMIT_MS = 120_000
 
-/** This repository as a newcomer has it after `git clone` and `npm ci`: what is committed, the packages, and no build. */
+/** This repository as a new user has it after `git clone` and `npm ci`: what is committed, the packages, and no build. */
 export interface FreshClone {
   readonly folder: string
   /** The machine's Node comes first on its PATH, however old it is. */

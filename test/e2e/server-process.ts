@@ -22,7 +22,7 @@ export interface ServerProcess {
 export interface ProcessOptions {
   readonly cwd?: string
   readonly env?: NodeJS.ProcessEnv
-  /** Largest file the process may write for now, in blocks of the shell's `ulimit -f`: a disk that is full soon. */
+  /** Maximum size of a file that the process writes, in blocks of the shell's `ulimit -f`. It simulates a disk that is nearly full. */
   readonly fileBlocks?: number
 }
 

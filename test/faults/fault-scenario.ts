@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isFinal, PROTOCOLS } from '../crash/call-history.ts'
-import { type Callers, type CrashResult, play, setStage } from '../crash/crash-scenario.ts'
+import { type Callers, type CrashResult, newStage, runScenario } from '../crash/crash-scenario.ts'
 import type { CrashStage } from '../crash/crash-stage.ts'
 import { readEffects } from '../crash/effect-log.ts'
 import { seededRandom } from '../crash/seeded-random.ts'
@@ -104,8 +104,8 @@ export async function runFaultScenario(options: FaultOptions): Promise<FaultResu
       stage.kills.push(...found)
       stage.kills.sort((one, other) => one.atMs - other.atMs)
     }
-    const scene = { stage, folder, masterKey, store: url, rows, callers: options.callers, learn }
-    const result = await play(scene, disturb).finally(() => {
+    const scenario = { stage, folder, masterKey, store: url, rows, callers: options.callers, learn }
+    const result = await runScenario(scenario, disturb).finally(() => {
       clearInterval(progressTimer)
       left.abort()
     })
@@ -159,7 +159,7 @@ function setReplicas(options: FaultOptions, { folder, masterKey, networks }: Pla
     readerEvery: Math.max(3, Math.ceil(calls / CALLS_PER_RUN / READERS)),
     looks: calls > 10_000 ? 1 : replicas,
   }
-  return setStage({ servers, apiKey, protocols: PROTOCOLS, pace, random: seededRandom(seed) })
+  return newStage({ servers, apiKey, protocols: PROTOCOLS, pace, random: seededRandom(seed) })
 }
 
 /** Whether the database can have its own disk, which needs bubblewrap. */

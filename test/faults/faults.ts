@@ -106,7 +106,7 @@ const FAULTS = {
       },
     })
   },
-  async 'no connection left'(at) {
+  async 'no connection is left'(at) {
     const hogs: Client[] = []
     await during(at, everybody(at), {
       async begin() {
@@ -150,7 +150,7 @@ export async function injectFaults(
   for (const replica of stage.servers) await replica.url()
 }
 
-/** Waits until so many calls have begun. While there are no faults, every caller must get an answer. */
+/** Waits until this many calls have begun. While there are no faults, every caller must get an answer. */
 async function untilCalls({ stage, postgres }: Breakable, calls: number, signal: AbortSignal): Promise<void> {
   let [seen, sinceMs, lookedAtMs] = [stage.calls.size, performance.now(), performance.now()]
   while (stage.calls.size < calls && !signal.aborted) {

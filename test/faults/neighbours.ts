@@ -63,11 +63,11 @@ export async function lookAsNeighbour(
     const state = await readState(address, key)
     // A call that was cut off at the end of the test may be its own.
     if (state !== undefined && state !== 'ambiguous')
-      findings.push(mixed(key, `the neighbour sees it as ${state}`))
+      findings.push(mixed(key, `the other tenant sees it as ${state}`))
   }
   for (const run of runs) {
     if ((await pollRun(address, run)) !== undefined)
-      findings.push(mixed(run, 'the neighbour reads its events'))
+      findings.push(mixed(run, 'the other tenant reads its events'))
   }
   return { calls: replies.size, looks: calls.length + runs.length, findings }
 }
@@ -94,7 +94,7 @@ export async function judgeNeighbours(
     const own = nonces.get(effectKeyOf(callId)) ?? []
     if (own.length > 1) findings.push({ breach: 'effect twice', key: effectKeyOf(callId), detail: TOOL })
     if (success && !own.some(({ nonce }) => nonce === value)) {
-      findings.push(mixed(callId, `the neighbour got ${value}, which is none of its own`))
+      findings.push(mixed(callId, `the other tenant got ${value}, which is not its own`))
     }
   }
   for (const sql of MIXED_ROWS) {

@@ -18,7 +18,7 @@ if (isMainThread) {
     const nowMs = performance.now()
     if (nowMs - lookedAtMs > 2_000)
       process.stderr.write(
-        `stood still ${performance.timeOrigin + lookedAtMs} ${performance.timeOrigin + nowMs}\n`,
+        `stalled ${performance.timeOrigin + lookedAtMs} ${performance.timeOrigin + nowMs}\n`,
       )
     lookedAtMs = nowMs
   }, 250).unref()

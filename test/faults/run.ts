@@ -4,8 +4,8 @@ import { canHaveDisk, type FaultResult, runFaultScenario } from './fault-scenari
 import { FAULT_NAMES, type FaultName, isFault } from './faults.ts'
 
 const USAGE = `Usage: npm run test:faults -- [--calls N] [--faults N] [--replicas N] [--seed N] [--only FAULT,FAULT] [--logs FOLDER]
-  --calls N     go on until so many calls were made (default 2000)
-  --faults N    break something so often on the way (default 12)
+  --calls N     continue until this many calls were made (default 2000)
+  --faults N    inject this many faults on the way (default 12)
   --replicas N  servers on the one database (default 3)
   --seed N      repeat the choices of an earlier run; the timing of processes stays free
   --only LIST   of: ${FAULT_NAMES.join(', ')}

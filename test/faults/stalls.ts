@@ -7,7 +7,7 @@ import type { Kill } from '../crash/call-history.ts'
 /** Half of the maximum time between two renewals of a lease; one in three renewals may fail. */
 const SLOW_MS = 2_000
 const CHECK_INTERVAL_MS = 500
-const STOOD_STILL = /^stood still ([\d.]+) ([\d.]+)$/gm
+const STALLED = /^stalled ([\d.]+) ([\d.]+)$/gm
 
 /**
  * A fault that the test did not inject: on a busy machine a process or the database stalls. That may cost a lease, which the promise
@@ -16,7 +16,7 @@ const STOOD_STILL = /^stood still ([\d.]+) ([\d.]+)$/gm
 export function readStalls(folder: string, replicas: number, leaseMs: number): readonly Kill[] {
   return Array.from({ length: replicas }, (_, server) => {
     const log = readFileSync(join(folder, `replica-${server}.log`), { encoding: 'utf8', flag: 'a+' })
-    return [...log.matchAll(STOOD_STILL)].map(([, from, to]): Kill => {
+    return [...log.matchAll(STALLED)].map(([, from, to]): Kill => {
       const [atMs, endMs] = [Number(from) - performance.timeOrigin, Number(to) - performance.timeOrigin]
       return { server, atMs, untilMs: endMs + leaseMs, kind: 'pause' }
     })

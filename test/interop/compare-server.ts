@@ -4,11 +4,11 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 import { isNewest, upgradeSchema } from '#schema/upgrade'
 
 /*
- * Reads everything that a client can list from a server, and compares two readings member by member.
- * `run-servers.ts` reads each public server directly and through Collet with it.
- * Invariant: only what a revision permits to differ is left out of the comparison: the order of members, hints that equal
- * their defaults, a title that stands among the annotations, schemas of older drafts, which are passed on as 2020-12, and what
- * Collet adds under its own prefix.
+ * Reads everything that a client can list from a server, and compares two readings member by member. `run-servers.ts` uses it to
+ * read each public server directly and through Collet.
+ * Invariant: only what a revision permits to differ is left out of the comparison: the order of members, hints that equal their
+ * defaults, a title that is in the annotations, schemas of older drafts, which are passed on as 2020-12, and what Collet adds under
+ * its own prefix.
  */
 
 const KINDS = ['tools', 'prompts', 'resources', 'resourceTemplates'] as const
@@ -98,7 +98,7 @@ function plain(value: unknown): JsonValue {
 export interface Difference {
   /** The kind and member, for example `tools.inputSchema`, or `tools` for an item that is absent. */
   readonly member: string
-  /** What it is of: the name of a tool, the address of a resource. */
+  /** The name of the tool or the address of the resource. */
   readonly of: string
   readonly direct: JsonValue | undefined
   readonly through: JsonValue | undefined

@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from '#kernel/base/json'
 
 /*
  * What the official conformance suite expects of a server, as data: tools, prompts, resources and templates with their answers.
- * Both reference servers serve it, and so the suite meets the same server in the old and in the new era.
+ * Both reference servers serve it, so the suite tests equal servers of the old and the new era.
  * Invariant: definitions are plain JSON, so a comparison with what passes through Collet needs no SDK.
  */
 
@@ -27,7 +27,7 @@ const oneText = (name: string): JsonObject => ({
   required: [name],
 })
 
-/** A request to the client in the course of a call. */
+/** A request to the client during a call. */
 export interface Question {
   readonly key: string
   readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list'
@@ -36,7 +36,7 @@ export interface Question {
 
 type Answers = ReadonlyMap<string, JsonValue>
 
-/** What a call of a tool does; each kind is run by both servers. */
+/** The behaviour of a tool; both servers run every kind. */
 type Behaviour =
   | { readonly kind: 'content'; readonly content: readonly Content[] }
   | { readonly kind: 'fails'; readonly message: string }
@@ -46,7 +46,7 @@ type Behaviour =
   | { readonly kind: 'updates'; readonly uri: string }
   | { readonly kind: 'asks'; readonly asks: Asks }
 
-/** Rounds of questions; a client without the capability for one gets an error, or is not asked it. */
+/** Rounds of questions; a client without the capability for one gets an error, or is not asked. */
 export interface Asks {
   readonly rounds: (input: JsonObject) => readonly (readonly Question[])[]
   readonly done: (answers: Answers) => string

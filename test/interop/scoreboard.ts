@@ -9,8 +9,8 @@ import {
 } from './suite-run.ts'
 
 /*
- * The scoreboard: the official suite in each revision along each way, as tables, and the gaps between direct and through Collet.
- * `npm run conformance` writes it into docs/mcp-conformance.md.
+ * The scoreboard: the results of the official suite in each revision and for each of `WAYS`, as tables, and the gaps between direct
+ * and through Collet. `npm run conformance` writes it into docs/mcp-conformance.md.
  * Invariant: a gap is a scenario that the reference server passes directly and that fails through Collet or with its own tools.
  */
 
@@ -124,7 +124,7 @@ function cell(result: ScenarioResult | undefined): string {
   return result.failed === 0 ? `${result.passed} ✓` : `${result.passed} ✓, ${result.failed} ✗`
 }
 
-/** Every failed check of the other columns than the reference, with the message of the suite. */
+/** Every failed check of the columns other than the reference, with the message of the suite. */
 export function renderFailures(scores: Scores): string {
   const lines = scores.flatMap(({ revision, byWay, client }) => [
     ...WAYS.flatMap((way) => failuresOf(`${revision}, ${way}`, byWay.get(way))),

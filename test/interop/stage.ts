@@ -19,7 +19,7 @@ export const WAYS = ['direct', 'through', 'crossed', 'own'] as const
 export type Way = (typeof WAYS)[number]
 
 export interface Stage {
-  /** The address at which the suite of a revision meets a server. */
+  /** The address at which the suite of a revision reaches a server. */
   urlOf(revision: SuiteRevision, way: Way): string
   close(): Promise<void>
 }

@@ -15,7 +15,7 @@ const PACKAGE = createRequire(import.meta.url).resolve('@modelcontextprotocol/co
 const CLI = join(dirname(PACKAGE), 'dist/index.js')
 const ADAPTER = fileURLToPath(new URL('../conformance/mcp-client-adapter.ts', import.meta.url))
 /** The suite runs all client scenarios at once and ends a client after 30 s by default, which a busy machine exceeds. */
-const PATIENCE = ['--timeout', '600000']
+const TIMEOUT_OPTION = ['--timeout', '600000']
 const FLAGS = '--conditions=collet-source --disable-warning=ExperimentalWarning'
 
 export const REVISIONS = ['2025-06-18', '2025-11-25', '2026-07-28'] as const
@@ -52,7 +52,7 @@ export async function runServerSuite(
 
 /** The client scenarios that a revision requires, and the unscored ones, against our source. */
 export async function runClientSuite(revision: SuiteRevision): Promise<SuiteResult> {
-  const command = ['--command', `${process.execPath} ${FLAGS} ${ADAPTER}`, ...PATIENCE]
+  const command = ['--command', `${process.execPath} ${FLAGS} ${ADAPTER}`, ...TIMEOUT_OPTION]
   if (revision !== '2025-06-18') return await run(['client', ...command, '--requirements', revision])
   const results = new Map<string, ScenarioResult>()
   for (const scenario of ['initialize', 'tools_call'])

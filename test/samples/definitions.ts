@@ -18,7 +18,7 @@ export const ADD = {
   run: ({ a, b }: { a: number; b: number }) => a + b,
 }
 
-/** The tool, or an error with everything that is wrong with its definition. */
+/** The tool, or an error with all findings about its definition. */
 export function prepared(definition: unknown, options?: PrepareOptions): Tool {
   const result = prepareTool(definition, options)
   assert.ok(

@@ -8,7 +8,7 @@ export function sampleDiscovery(
   return { identity, tools, warnings: [] }
 }
 
-/** A source that keeps what it is called with and answers with it. */
+/** A source that records its invocations and returns their inputs. */
 export function sampleSource(other: Partial<Source> = {}): Source & { readonly invoked: Invocation[] } {
   const invoked: Invocation[] = []
   return {

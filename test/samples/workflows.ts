@@ -12,10 +12,10 @@ export const TEXT = {
   required: ['text'],
 } as const
 
-/** What the definition of a tool or workflow needs besides its id and what it does. */
+/** The members of a tool or workflow definition besides its id and `run`. */
 export const PLAIN = { description: 'A sample.', input: TEXT, output: {} } as const
 
-/** A tool that notes each run, for tests. */
+/** A tool that records each run, for tests. */
 export function noting(
   id: string,
   effects: string[],

@@ -155,7 +155,7 @@ describe('links that need a sign-in (rule 23)', () => {
     expect(await look(id)).toMatchObject({ state: 'pending', decisions: [{}] })
   })
 
-  it('the caller of a tool does not approve itself through a link and a sign-in', async () => {
+  it('a caller cannot approve its own call through a link and a sign-in', async () => {
     const headers = await credentialOf('erin')
     const request = { tool_id: 'Bank.Pay@1.0.0', call_id: 'own', input: { amount: 5 } }
     const { json } = await server.ask('/tools/call', { headers, body: { request } })

@@ -77,7 +77,7 @@ export class Client {
       if (says.length >= 3) this.#imported.push(...says)
       else await wait(200)
     }
-    if (this.#imported.length === 0) throw new Error('The tools of the sources did not come.')
+    if (this.#imported.length === 0) throw new Error('The tools of the sources were not served in time.')
     return this.#imported
   }
 }
@@ -153,7 +153,7 @@ const ACTS: Readonly<Record<string, Act>> = {
     for (const n of [1, 2]) await at.call('Soak.Keep', `e${turn}-${n}`, 'more', run)
     await at.expect(204, 'DELETE', `/v1/runs/run-${turn}`)
     const events = (await stream.text()).match(/^id: /gm)?.length
-    if (events !== 6) throw new Error(`run-${turn} told ${events} events over SSE, not 6`)
+    if (events !== 6) throw new Error(`run-${turn} sent ${events} events over SSE, not 6`)
   },
   async source(at, turn) {
     const tools = await at.imported()

@@ -10,7 +10,7 @@ import { countPeriods, describeSoak, judgeSoak, type Sample, type SoakVerdict, t
 
 const USAGE = `Usage: npm run test:soak -- [--minutes N] [--rate N] [--store sqlite|postgres]
   --minutes N  how long (default 1)
-  --rate N     things that clients do, a second, on each store (default 40)
+  --rate N     actions of clients per second, on each store (default 40)
   --store S    only this one; else both at once
 Resident memory follows how much garbage V8 leaves lying; NODE_OPTIONS=--max-semi-space-size=4 holds that still.`
 

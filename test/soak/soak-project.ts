@@ -65,7 +65,7 @@ async function askLiving({ pid, output }: ServerProcess): Promise<Living> {
     const answer = answers()[before]
     if (answer !== undefined) return { heap: Number(answer[1]), buffers: Number(answer[2]) }
   }
-  throw new Error(`The server did not say within ${ANSWER_MS} ms what lives in it.`)
+  throw new Error(`The server did not report its live memory within ${ANSWER_MS} ms.`)
 }
 
 async function startIn(

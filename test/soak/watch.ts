@@ -31,7 +31,7 @@ export async function takeSample(at: Client, living?: Living): Promise<Sample> {
   const text = await at.expect(200, 'GET', '/metrics')
   const read = (name: string): number => {
     const [, value] = new RegExp(`^${name}(?:{[^}]*})? (\\S+)$`, 'm').exec(text) ?? []
-    if (value === undefined) throw new Error(`/metrics has no ${name}, so nobody would see it grow.`)
+    if (value === undefined) throw new Error(`/metrics has no ${name}, so its growth would go unnoticed.`)
     return Number(value)
   }
   return {
@@ -97,7 +97,7 @@ export function judgeSoak(samples: readonly Sample[], seen: readonly Seen[], cac
   )
   const warm = periods.slice(Math.ceil(count * WARMING_UP))
   const [first, last] = [warm[0], warm.at(-1)]
-  if (first === undefined || last === undefined) throw new Error('Nothing was seen.')
+  if (first === undefined || last === undefined) throw new Error('Nothing was measured.')
   const slopeOf = (name: Memory | 'rssMb') => slope(warm.map((period) => period[name]))
   const perMinute = (name: Memory | 'rssMb') => slopeOf(name) / (lengthMs / 60_000)
   const grown = MEMORIES.flatMap((name) => {

@@ -9,7 +9,7 @@ export function callContext(
   const { tokens = {}, ...rest } = changes
   const given = (id: string): Secret => {
     const text = tokens[id]
-    if (text === undefined) throw new Error(`the call brings no ${id}`)
+    if (text === undefined) throw new Error(`the call has no ${id}`)
     return new Secret(text)
   }
   return {

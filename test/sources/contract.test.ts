@@ -56,7 +56,7 @@ const SUBJECTS: Readonly<Record<string, () => Promise<SourceUnderTest>>> = {
       commands: {
         copy: {
           argv: ['cat'],
-          description: 'Gives back what it gets.',
+          description: 'Returns its input.',
           input: { type: 'object', properties: { word: { type: 'string' } } },
           stdin: 'json',
           output: 'json',

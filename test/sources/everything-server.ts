@@ -33,7 +33,7 @@ export async function startEverything(
     stdio: ['ignore', 'ignore', 'pipe'],
   })
   await new Promise<void>((done, fail) => {
-    child.once('exit', () => fail(new Error('the everything server left')))
+    child.once('exit', () => fail(new Error('the everything server exited')))
     child.stderr?.on('data', (chunk: Buffer) => {
       if (chunk.includes('listening on port')) done()
     })

@@ -10,11 +10,11 @@ import type { ProcessLimit } from '#sources/mcp/pool'
 import { callContext } from './call-context.ts'
 
 /** Tests connect only to loopback. */
-const wayOut = createGuardedFetch({ allow: ['127.0.0.0/8', '::1'], timeoutMs: MAX_TIMER_MS })
+const egress = createGuardedFetch({ allow: ['127.0.0.0/8', '::1'], timeoutMs: MAX_TIMER_MS })
 
 export const SERVICES: SourceServices = {
   fetch,
-  send: wayOut.send,
+  send: egress.send,
   clock: SYSTEM_CLOCK,
   log: SILENT_LOGGER,
   folder: process.cwd(),

@@ -3,7 +3,7 @@ import { Secret } from '#kernel/base/secret'
 import type { StatefulContext } from '#kernel/tool/tool'
 import { ALICE } from '#testing/test-gateway'
 
-/** What a call hands to a pack, without a server around it. */
+/** The context that a call passes to a pack, without a server. */
 export function contextFor(changes: Partial<StatefulContext<unknown>> = {}): StatefulContext<unknown> {
   return {
     callId: 'call-1',

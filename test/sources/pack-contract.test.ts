@@ -17,7 +17,7 @@ const HERE = import.meta.dirname
 describe.each(['none', 'process'] as const)('a pack with isolation %s', (isolation) => {
   const open = async (): Promise<SourceUnderTest> => {
     const options = PACK_OPTIONS.parse({ type: 'pack', path: 'packs/notes', isolation, sandbox: 'none' })
-    const refuse = () => Promise.reject(new Error('no way out of its own'))
+    const refuse = () => Promise.reject(new Error('a pack has no egress of its own'))
     const services = { fetch: refuse, clock: SYSTEM_CLOCK, log: SILENT_LOGGER, folder: HERE }
     return {
       source: createPackSource('Notes', options, services),

@@ -22,7 +22,7 @@ const { bwrap: BWRAP } = await findConfinement(process.env.PATH ?? '')
 function openSource(options: Options = {}, folder = HERE) {
   const parsed = PACK_OPTIONS.parse({ type: 'pack', path: 'packs/notes', ...options })
   const environment = { HOME: '/home/somebody', TZ: 'UTC' }
-  const unusable = () => Promise.reject(new Error('no way out of its own'))
+  const unusable = () => Promise.reject(new Error('a pack has no egress of its own'))
   const services = { fetch: unusable, clock: SYSTEM_CLOCK, log: SILENT_LOGGER, folder, environment }
   const source = createPackSource('Notes', parsed, services)
   onTestFinished(() => source.close())

@@ -5,7 +5,7 @@ import type { RunningServer } from '#server/start-server'
 
 const SOURCES = z.object({ sources: z.array(z.object({ key: z.string(), state: z.string() })) })
 
-/** Resolves when the server has read its sources. It waits three seconds for them itself, too short on a busy machine. */
+/** Resolves when the server has read its sources. The server itself waits only three seconds, which is too short on a busy machine. */
 export async function untilSourcesRead({ url, startTokenFile }: RunningServer): Promise<void> {
   const authorization = `Bearer ${readFileSync(startTokenFile, 'utf8').trim()}`
   await vi.waitFor(

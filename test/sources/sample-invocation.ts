@@ -16,11 +16,11 @@ export interface Given {
   readonly effectKey?: string
 }
 
-/** What a call hands to a source, without a server around it. */
+/** The context that a call passes to a source, without a server. */
 function contextOf(given: Given = {}): StatefulContext<unknown> {
   const held = (values: Given['secrets'], id: string): Secret => {
     const value = values?.[id]
-    if (value === undefined) throw new Error(`the test gives no ${id}`)
+    if (value === undefined) throw new Error(`the test provides no ${id}`)
     return new Secret(value)
   }
   const { effectKey = randomUUID() } = given

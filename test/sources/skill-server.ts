@@ -10,7 +10,7 @@ import {
 /** The official server with its skills extension: 2026-07-28 over HTTP, and the old era beside it. */
 export interface SkillServer {
   readonly url: string
-  /** Writes a file, and publishes the skills anew. `isTold`: connected clients are notified. */
+  /** Writes a file, and publishes the skills again. `isTold`: connected clients are notified. */
   write(path: string, text: string, isTold?: boolean): Promise<void>
   close(): Promise<void>
 }

@@ -17,7 +17,7 @@ export async function startUpstream(changes: Partial<Settings>): Promise<Running
   return server
 }
 
-/** The real way out, opened for one local address as an operator's word opens it (rule 33). */
+/** The real egress, which may reach one local address because the operator named it (rule 33). */
 export function servicesTo(url: string, watch: (path: string, init: RequestInit) => void = () => {}) {
   const guarded = createGuardedFetch({ allow: [new URL(url).host] })
   onTestFinished(() => guarded.close())

@@ -70,7 +70,7 @@ const steps = [
 const crash = { weight: 2, arbitrary: fc.record({ do: fc.constant('crash' as const) }) }
 
 /** A gateway, the decisions of its approvers, and every execution with its grant. */
-class World {
+class Simulation {
   readonly clock = new FakeClock()
   readonly broken: string[] = []
   readonly usedGrants = new Set<string>()
@@ -197,9 +197,9 @@ async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn += 1) await new Promise(setImmediate)
 }
 
-async function play(world: World, taken: readonly Step[]): Promise<void> {
-  for (const step of taken) await world.take(step)
-  await world.finish()
+async function play(simulation: Simulation, taken: readonly Step[]): Promise<void> {
+  for (const step of taken) await simulation.take(step)
+  await simulation.finish()
 }
 
 describe('concurrent callers, approvers and timeouts', { timeout: LIMIT_MS }, () => {
@@ -209,7 +209,7 @@ describe('concurrent callers, approvers and timeouts', { timeout: LIMIT_MS }, ()
     const some = fc.array(fc.oneof(...steps), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' })
     await fc.assert(
       fc.asyncProperty(quorum, some, (needed, taken) =>
-        play(new World(() => openMemoryStore(), needed), taken),
+        play(new Simulation(() => openMemoryStore(), needed), taken),
       ),
       { numRuns: sized(150, 1_500) },
     )
@@ -223,7 +223,7 @@ describe('concurrent callers, approvers and timeouts', { timeout: LIMIT_MS }, ()
         const masterKey = Buffer.alloc(32, 3)
         try {
           await play(
-            new World(() => openSqliteStore({ path: join(folder, 'collet.db'), masterKey }), needed),
+            new Simulation(() => openSqliteStore({ path: join(folder, 'collet.db'), masterKey }), needed),
             taken,
           )
         } finally {

@@ -197,7 +197,7 @@ export class Subject {
         return calls
       }
       case 'purge':
-        // What is forgotten was last seen a day ago; no process keeps a record for so long.
+        // A purged record was last read a day ago, and no process keeps a record that long.
         this.#seen.length = 0
         this.#purgedAtMs = atMs
         return await store.purge(atMs, POLICY)
@@ -206,7 +206,7 @@ export class Subject {
     }
   }
 
-  /** Half a day, so that waits go from one to the next, and purges forget some. */
+  /** A window of half a day, so that waits reach the next window and purges delete some windows. */
   #window(tenant: string): BudgetWindow {
     const lengthMs = DAY_MS / 2
     return {
@@ -228,7 +228,7 @@ export class Subject {
     this.#lives.set(call.record, [call.atMs, ...(this.#lives.get(call.record) ?? [])])
   }
 
-  /** Like the pipeline: what ran in a session of its own gets another, what ran in a named one stays there. */
+  /** Like the pipeline: a call that ran in its own session gets a new one, and a call in a named session stays there. */
   async #reclaim(seen: CallRecord | undefined): Promise<unknown> {
     if (seen === undefined) return 'nothing seen'
     const { record, sessionId } = seen

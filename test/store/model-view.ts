@@ -1,6 +1,6 @@
 import type { RunEvent } from '#kernel/run/events'
 
-/** Without what must differ between two stores: the name of the writer. */
+/** Without the one member that must differ between two stores: the name of the writer. */
 export function shown(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(shown)
   if (typeof value !== 'object' || value === null) return value
@@ -11,7 +11,7 @@ export function shown(value: unknown): unknown {
 
 const FORGOTTEN = { callId: '', traceId: '', toolId: '', argsHash: '', userId: undefined, runId: undefined }
 
-/** A tombstone keeps key, fingerprint, state and time; the caller's text goes with the journal (rule 13). */
+/** A tombstone keeps key, fingerprint, state and time; the caller's text is deleted with the journal (rule 13). */
 function shownRecord({ writer: _, cancelRequested: __, ...rest }: Record<string, unknown>): object {
   return rest.expired === true ? { ...rest, ...FORGOTTEN } : rest
 }

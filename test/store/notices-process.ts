@@ -8,8 +8,8 @@ import { sampleParking } from '../contracts/approval-store-contract.ts'
 import { sampleCall } from '../contracts/samples.ts'
 
 /**
- * A replica that delivers notices until it is killed. With `act` it first makes one change of each kind that gives a notice, and leaves a
- * call running.
+ * A replica that delivers notices until it is killed. With `act` it first makes one change of each kind that causes a notice, and
+ * leaves a call running.
  */
 const [url = '', masterKey = '', receiver = '', act = ''] = process.argv.slice(2)
 const store = await openStore(url, {

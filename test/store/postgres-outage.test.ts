@@ -38,7 +38,7 @@ describe('a store whose connections are ended', () => {
 })
 
 describe('a lock that another process holds', () => {
-  it('rule 18: for longer than the timeout: the change is made after its release', async () => {
+  it('rule 18: delays a change even beyond its timeout; the change is made after the release', async () => {
     const store = await database.open()
     await store.probe()
     // A store without a writer yet: it waits where it would create one.
@@ -46,7 +46,7 @@ describe('a lock that another process holds', () => {
     const holder = new Client({ connectionString: database.url })
     await holder.connect()
     try {
-      // As a replica that was paused in a change that reads before it writes.
+      // Like a replica that was paused during a change that reads before it writes.
       await holder.query('SELECT pg_advisory_lock(20417)')
       const rotated = [store, fresh].map(({ vault }) => vault.rotate('cli:ann', 1))
       await until(holder, BOTH_WAIT)

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createConnection, createServer, type Socket } from 'node:net'
 
 /**
- * What PgBouncer does in transaction mode, and nothing else: it refuses settings of clients, and gives every
- * transaction the next of its few connections. So nothing that lasts longer than a transaction works through it.
+ * Simulates the transaction mode of PgBouncer: it refuses settings of clients, and gives every transaction the next of its few
+ * connections. So nothing that lasts longer than a transaction works through it.
  */
 export interface Pooler {
   readonly url: string
@@ -13,11 +13,11 @@ export interface Pooler {
 const SSL_REQUEST = 80_877_103
 const KNOWN = new Set(['user', 'database', 'client_encoding', 'application_name'])
 
-/** A connection to the database, and who has it. */
+/** A connection to the database, and the client that uses it. */
 interface Backend {
   readonly socket: Socket
   readonly frames: Frames
-  /** Frames go to its current holder. */
+  /** Frames are passed to its current client. */
   deliver: (frame: Buffer) => void
 }
 

@@ -18,9 +18,9 @@ import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 
 /**
- * A PostgreSQL for tests: made in a temporary folder, listening on 127.0.0.1, and gone when the standard input of this
- * process ends. That happens however its parent ends, so no server outlives the tests it was started for. Arguments are
- * settings, `name=value`. Lines on the standard input are things to do to it, each answered by a line.
+ * A PostgreSQL for tests: made in a temporary folder, listening on 127.0.0.1, and gone when the standard input of this process
+ * ends. That happens however its parent ends, so no server outlives the tests it was started for. Arguments are settings,
+ * `name=value`. Each line on the standard input is an order, and is answered by a line.
  */
 const folder = mkdtempSync(join(tmpdir(), 'collet-postgres-'))
 const NOBODY = 65_534
@@ -67,7 +67,7 @@ try {
   await stop()
 }
 
-/** One after another: who gives an order waits for its answer. */
+/** Orders are handled one after another: the sender waits for each answer. */
 async function obey(order: string, begin: () => Promise<void>): Promise<void> {
   try {
     if (order === 'start') await beginOften(begin)
@@ -84,8 +84,8 @@ async function obey(order: string, begin: () => Promise<void>): Promise<void> {
 }
 
 /**
- * While backends of a server that was killed have not all seen it, the next one refuses to start. One that ended although the test did not kill
- * it gave up itself, which is worth a line: a full disk is a reason, a bug of these tests another.
+ * A server refuses to start until all backends of a killed server have ended. A server that ended although the test did not kill it
+ * is reported: the reason may be a full disk, or a bug of these tests.
  */
 async function beginOften(begin: () => Promise<void>): Promise<void> {
   if (!isRunning() && !wasKilled)
@@ -115,7 +115,10 @@ async function killAll(): Promise<void> {
   await gone
 }
 
-/** The server and then each of its backends, which have process groups of their own: stopped, it begins no others meanwhile. */
+/**
+ * The server and then each of its backends, which have process groups of their own: a stopped server starts no others in the
+ * meantime.
+ */
 function signalAll(signal: NodeJS.Signals): void {
   const pid = server?.pid
   if (pid === undefined || !isRunning()) return
@@ -125,7 +128,7 @@ function signalAll(signal: NodeJS.Signals): void {
   for (const child of new Set([...before, ...childrenOf(pid)])) send(child, signal)
 }
 
-/** A backend may have ended by itself in the meantime; everything else is an error, for the fault would not have happened. */
+/** A backend may have ended by itself in the meantime; any other failure is thrown, because the fault was not injected. */
 function send(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
@@ -139,12 +142,12 @@ function childrenOf(pid: number): readonly number[] {
     const listed = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
     return listed.split(' ').flatMap((text) => (text.trim() === '' ? [] : [Number(text)]))
   } catch {
-    // It has just ended, and they with it.
+    // The server has just ended, and its backends with it.
     return []
   }
 }
 
-/** Takes what is left of the disk. Only for a folder that is a small disk of its own. */
+/** Fills the rest of the disk. Only for a folder that is on its own small disk. */
 function fillDisk(): void {
   const file = openSync(BALLAST, 'a')
   try {
@@ -174,7 +177,7 @@ async function findPrograms(): Promise<{ readonly initdb: string; readonly postg
   return { initdb: join(copy, 'bin', 'initdb'), postgres: join(copy, 'bin', 'postgres') }
 }
 
-/** Whether any user may enter every folder above a file: the home of root, for one, is closed to others. */
+/** Whether every user may enter all folders above a file: root's home folder, for example, is closed to others. */
 function isReachable(path: string): boolean {
   const parent = dirname(path)
   return parent === path || ((statSync(parent).mode & 1) === 1 && isReachable(parent))
@@ -198,7 +201,7 @@ async function succeed(child: ChildProcess): Promise<void> {
   if (code !== 0) throw new Error(`${child.spawnfile}: ${said}`)
 }
 
-/** It says so in its log. */
+/** Its log contains the reason. */
 async function isReady(child: ChildProcess): Promise<void> {
   stderrTail = ''
   const ended = once(child, 'close').then(() => {

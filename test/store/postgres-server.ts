@@ -11,9 +11,9 @@ import { Client } from 'pg'
 type PostgresOrder = 'start' | 'kill' | 'pause' | 'resume' | 'fill' | 'free'
 
 export interface PostgresServer {
-  /** Of the database that every server has. */
+  /** URL of the database that every server has. */
   readonly url: string
-  /** An empty database; gives its URL. */
+  /** Creates an empty database; returns its URL. */
   createDatabase(name: string): Promise<string>
   order(order: PostgresOrder): Promise<void>
   stop(): Promise<void>
@@ -22,7 +22,7 @@ export interface PostgresServer {
 export interface PostgresOptions {
   /** `name=value` */
   readonly settings?: readonly string[]
-  /** A disk of its own of this size, in memory, so that it can be full; needs bubblewrap. */
+  /** Size of a separate disk in memory, which a test can fill; needs bubblewrap. */
   readonly diskMb?: number
 }
 
@@ -50,7 +50,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
     async order(order) {
       child.stdin.write(`${order}\n`)
       const said = await nextLine()
-      if (said !== 'done') throw new Error(`PostgreSQL, told to ${order}: ${said}`)
+      if (said !== 'done') throw new Error(`PostgreSQL did not carry out "${order}": ${said}`)
     },
     async stop() {
       child.stdin.end()

@@ -14,13 +14,13 @@ import { runThrough, sampleCall } from '../contracts/samples.ts'
 import { runCollet } from '../e2e/server-process.ts'
 import { sized } from '../size.ts'
 import { createDatabase, query } from './databases.ts'
-import { goOn, liveIn, lookAround } from './lived-in.ts'
+import { checkGuarantees, fillStore, readStore } from './filled-store.ts'
 
 const masterKey = Buffer.alloc(32, 7)
 let dataFolder: string
 let lived: string
 let heads: readonly JournalHead[]
-let before: Awaited<ReturnType<typeof lookAround>>
+let before: Awaited<ReturnType<typeof readStore>>
 
 const open = (url: string) => openStore(url, { dataFolder, masterKey, mode: 'server' })
 const sqlite = (name: string) => `sqlite:${join(dataFolder, name)}`
@@ -41,9 +41,9 @@ async function copy(from: string, to: string, key = masterKey) {
 beforeAll(async () => {
   dataFolder = mkdtempSync(join(tmpdir(), 'collet-copy-'))
   lived = sqlite('lived.db')
-  await liveIn(() => open(lived))
+  await fillStore(() => open(lived))
   await withStore(lived, async (store) => {
-    before = await lookAround(store)
+    before = await readStore(store)
     heads = (await store.verify()).heads
   })
 })
@@ -56,8 +56,8 @@ describe('a copy of a store', () => {
     expect(await copy(lived, target)).toMatchObject({ kind: 'copied', chains: 3 })
     expect(await copy(lived, target)).toMatchObject({ kind: 'already', chains: 3 })
     await withStore(target, async (store) => {
-      expect(await lookAround(store)).toEqual(before)
-      expect(await goOn(store, heads)).toEqual(['found', 'claimed', 'settled', true])
+      expect(await readStore(store)).toEqual(before)
+      expect(await checkGuarantees(store, heads)).toEqual(['found', 'claimed', 'settled', true])
       await runThrough(store, sampleCall({ record: 'record-6', callId: 'call-6' }))
     })
     // The target was used since, so it is no longer a copy.
@@ -65,8 +65,8 @@ describe('a copy of a store', () => {
     await expect(copy(lived, sqlite('other.db'), Buffer.alloc(32, 8))).rejects.toThrow('key does not fit')
     const back = sqlite('back.db')
     expect(await copy(target, back)).toMatchObject({ kind: 'copied', chains: 4 })
-    const ends = await withStore(target, lookAround)
-    expect(await withStore(back, lookAround)).toEqual(ends)
+    const ends = await withStore(target, readStore)
+    expect(await withStore(back, readStore)).toEqual(ends)
   })
 
   it('is not made while a server uses the source, which can continue afterwards', async () => {

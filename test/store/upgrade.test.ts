@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import { DEFINITION } from '#store/collet-store'
 import { openStore } from '#store/stores'
 import { createDatabase, query } from './databases.ts'
-import { goOn, liveIn, lookAround } from './lived-in.ts'
+import { checkGuarantees, fillStore, readStore } from './filled-store.ts'
 
 /** A step of a later version, which takes a while. */
 const NEXT = `ALTER TABLE writers ADD COLUMN host TEXT;
@@ -41,9 +41,9 @@ describe('the next migration', () => {
     const masterKey = Buffer.alloc(32, 'upgrade')
     const old = await createDatabase('upgrade_old')
     const open = () => openStore(old, { dataFolder: '.', masterKey, mode: 'server' })
-    await liveIn(open)
+    await fillStore(open)
     const before = await open()
-    const seen = await lookAround(before)
+    const seen = await readStore(before)
     const { heads } = await before.verify()
     await before.close()
     const [killed, ...others] = Array.from({ length: 4 }, () => startMigrating(masterKey.toString('base64')))
@@ -65,8 +65,8 @@ describe('the next migration', () => {
     await query(old, `UPDATE meta SET value = '${OLD}' WHERE name = 'schema_version'`)
     const store = await open()
     try {
-      expect(await lookAround(store)).toEqual(seen)
-      expect(await goOn(store, heads)).toEqual(['found', 'claimed', 'settled', true])
+      expect(await readStore(store)).toEqual(seen)
+      expect(await checkGuarantees(store, heads)).toEqual(['found', 'claimed', 'settled', true])
     } finally {
       await store.close()
     }

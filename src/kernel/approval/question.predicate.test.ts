@@ -61,11 +61,11 @@ describe('a conditional tool', () => {
     ['a member that the caller left out', ({ input }) => (input.amount ?? 0) > 100, {}],
     ['a misspelt member', ({ input }) => input.amout > 100, { amount: 1_000_000 }],
     ['a nested member', ({ input }) => input.to.amount > 100, { to: {} }],
-    ['a place of a list', ({ input }) => input.amounts[3] > 100, { amounts: [1] }],
+    ['an item of a list', ({ input }) => input.amounts[3] > 100, { amounts: [1] }],
     ['the input under another name', ({ body }) => body.amount > 100, { amount: 1_000 }],
     ['the input itself', ({ amount }) => amount > 100, { amount: 1_000 }],
     ['a whole object', ({ input }) => input.to > 100, { to: { amount: 1_000 } }],
-    ['what is named like a secret', ({ input }) => input.tokens > 100, { tokens: 1_000_000 }],
+    ['a member named like a secret', ({ input }) => input.tokens > 100, { tokens: 1_000_000 }],
   ])('rule 21: needs approval if its predicate reads %s', async (_what, when, input) => {
     const { ring, got } = stage({ rules: { when } })
     expect([await ring({ input }), got]).toEqual(['approval_required', []])
@@ -74,7 +74,7 @@ describe('a conditional tool', () => {
   it.each<[string, Loose, JsonObject]>([
     ['in', ({ input }) => 'amount' in input, {}],
     ['Object.hasOwn', ({ input }) => Object.hasOwn(input, 'amount'), {}],
-    ['a user that is not there', ({ userId }) => userId !== undefined, {}],
+    ['a missing user', ({ userId }) => userId !== undefined, {}],
     ['lists', ({ input }) => input.to.some((name: string) => name.startsWith('x')), { to: ['a'] }],
     ['entries', ({ input }) => Object.entries(input).length > 1, { a: 1 }],
   ])('runs without approval if its predicate checks for the member first: %s', async (_what, when, input) => {
@@ -96,11 +96,11 @@ describe('a conditional tool', () => {
   })
 
   it.each([
-    ['behind members that mean nothing', { ...padding(100), amount: 500 }],
+    ['behind meaningless members', { ...padding(100), amount: 500 }],
     ['at the end of a long list', { parts: [...Array(99).fill(0), 500] }],
     ['at the end of a long text', { text: `${'x'.repeat(500)}500` }],
     ['below many levels', { a: { b: { c: { d: { e: { f: 500 } } } } } }],
-    ['in what is sent as a credential too', { text: '500 euros' }],
+    ['in a value that is also sent as a credential', { text: '500 euros' }],
   ])('rule 21: a caller cannot hide anything from the predicate: %s', async (_where, input) => {
     const when = ({ input: seen }: { input: object }) => JSON.stringify(seen).includes('500')
     const { ring } = stage({ rules: { when } })

@@ -102,7 +102,7 @@ function copy(value: unknown, pointer: string, depth: number, budget: Budget): J
   if (budget.left < 0) throw new NotJson(pointer, `Contains more than ${budget.of} values.`, true)
   if (value === null || typeof value === 'boolean') return value
   if (typeof value === 'string') {
-    if (!value.isWellFormed()) throw new NotJson(pointer, 'Is a text with a lone surrogate.')
+    if (!value.isWellFormed()) throw new NotJson(pointer, 'Is a string with a lone surrogate.')
     return value
   }
   if (typeof value === 'number') {

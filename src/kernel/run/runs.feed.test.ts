@@ -202,7 +202,7 @@ describe('a feed', () => {
   it('passes a failure to the readers that shared the page, and reads again for the next', async () => {
     const run = new FakeRun()
     const fail = async (): Promise<RunPage> => {
-      throw new Error('the store is away')
+      throw new Error('the store is unavailable')
     }
     const query = { after: -1, waitMs: 60_000 }
     const failed = await Promise.allSettled([feed.read(RUN, query, fail), feed.read(RUN, query, fail)])
@@ -218,7 +218,7 @@ describe('a feed', () => {
     )
     readers.push(
       feed.read('failing', { after: -1, waitMs: 60_000 }, async () => {
-        throw new Error('the store is away')
+        throw new Error('the store is unavailable')
       }),
     )
     const settled = Promise.allSettled(readers)

@@ -36,7 +36,7 @@ describe('the identity of a tool', () => {
     expect(findingsOf({ id, name: 'short' })).toEqual([])
   })
 
-  it('OTC-26: a description is a non-empty text', () => {
+  it('OTC-26: a description is a non-empty string', () => {
     for (const description of [undefined, '', '  ', 5]) {
       expect(findingsOf({ description })).toEqual([expect.stringMatching(/^description: /)])
     }

@@ -21,7 +21,7 @@ describe('requirements', () => {
     }
   })
 
-  it('OTC-38, OTC-39, OTC-40, C-29: entries have ids, scopes are texts, `userId` is a boolean', () => {
+  it('OTC-38, OTC-39, OTC-40, C-29: entries have ids, scopes are strings, `userId` is a boolean', () => {
     const requirements = {
       authorization: [
         { oauth2: {} },

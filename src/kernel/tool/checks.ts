@@ -244,7 +244,7 @@ function readEntries<Entry>(
   for (const [index, entry] of value.entries()) {
     const place = `${where}/${index}`
     if (!isJsonObject(entry)) report(place, 'Is not an object.', `Write ${form}.`)
-    else if (!hasId(entry)) report(`${place}/id`, 'Is missing or not a text.', `Write ${form}.`)
+    else if (!hasId(entry)) report(`${place}/id`, 'Is missing or not a string.', `Write ${form}.`)
     else if (entries.has(entry.id))
       report(`${place}/id`, `"${entry.id}" is already required.`, 'Merge the two entries.')
     else entries.set(entry.id, read(entry, place, report))
@@ -266,7 +266,7 @@ function readAuthorization(entry: WithId, where: string, report: Report): Author
   const { scopes = [] } = oauth2
   const texts = Array.isArray(scopes) ? scopes.filter(isText) : []
   if (!Array.isArray(scopes) || texts.length < scopes.length) {
-    report(`${where}/oauth2/scopes`, 'Is not a list of texts.', "Write `scopes: ['…']`.")
+    report(`${where}/oauth2/scopes`, 'Is not a list of strings.', "Write `scopes: ['…']`.")
   }
   return { ...plain, oauth2: { ...oauth2, scopes: texts } }
 }

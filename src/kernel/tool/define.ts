@@ -287,8 +287,8 @@ export type ContentBlock =
     }
 
 /**
- * Makes the result of a tool with `output: {}` that returns text, pictures, sound or links. `structured` is the same content
- * as JSON, for programs.
+ * Makes the result of a tool with `output: {}` that returns text, images, audio or links. `structured` is the same content as JSON,
+ * for programs.
  */
 export function content(blocks: readonly ContentBlock[], structured?: JsonObject): JsonObject {
   const plain: JsonObject[] = blocks.map((block) => ({ ...block }))

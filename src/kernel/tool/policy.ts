@@ -91,12 +91,12 @@ function readScopes(value: unknown, report: Report): readonly string[] {
   const scopes: readonly unknown[] = Array.isArray(value) ? value : [undefined]
   const texts = scopes.filter(isText)
   if (texts.length < scopes.length) {
-    report('policy/scopes', 'Is not a list of non-empty texts.', "Write `scopes: ['mail:send']`.")
+    report('policy/scopes', 'Is not a list of non-empty strings.', "Write `scopes: ['mail:send']`.")
   }
   const spaced = texts.find((scope) => !POLICY_FIELDS.scopes.each.test(scope))
   if (spaced !== undefined) {
     const problem = `${describeValue(spaced)} contains a space, which separates scopes.`
-    report('policy/scopes', problem, "Write each scope as a text of its own: `['mail:read', 'mail:send']`.")
+    report('policy/scopes', problem, "Write each scope as a separate string: `['mail:read', 'mail:send']`.")
   }
   return Object.freeze([...new Set(texts)])
 }

@@ -15,7 +15,7 @@ import type { Shown } from '#kernel/call/call'
 
 /**
  * Output schema for a tool that declares none but returns content as MCP does: `{ content: [{ type: 'text', text: '…' }, …] }`.
- * Blocks are passed on unchanged, so that a protocol that supports them can show pictures.
+ * Blocks are passed on unchanged, so that a protocol that supports them can show images.
  */
 export const CONTENT_BLOCKS_SCHEMA: JsonObject = {
   type: 'object',
@@ -99,7 +99,8 @@ export const POLICY_FIELDS = {
    */
   safetyTier: { choices: ['pure', 'read', 'write', 'exec'] },
   /**
-   * What a second run with the same input does. `deterministic`: gives the same result. `idempotent`: changes nothing more,    * so that a write that a crash interrupted may run again. Default `non-deterministic`.
+   * What a second run with the same input does. `deterministic`: gives the same result. `idempotent`: changes nothing more, so that
+   * a write that a crash interrupted may run again. Default `non-deterministic`.
    */
   replay: { choices: ['deterministic', 'idempotent', 'non-deterministic'] },
   /**

@@ -72,14 +72,14 @@ const NO_CALL_OPTIONS = {
 }
 
 /** A call whose params were read and whose tool or entry was looked up. */
-export interface StartedCall {
+export interface ResolvedCall {
   readonly exchange: McpExchange
   readonly asked: ToolCallRequest
   readonly served: ServedTool | undefined
   readonly target: ReplyTarget
 }
 
-interface BegunCall {
+interface RunOptions {
   readonly key: string | undefined
   readonly callId: string
   readonly waitMs: number | undefined
@@ -142,7 +142,7 @@ export class ToolCalls {
     if (served?.tool.task === 'required' && !this.#mayBeTask(exchange, asked))
       return taskRequired(exchange, unreadHeaders(asked.key))
     const target = this.#targetOf(exchange, asked, served?.tool, method.noun)
-    const call: StartedCall = { exchange, asked, served, target }
+    const call: ResolvedCall = { exchange, asked, served, target }
     try {
       return asked.requestState === undefined
         ? await this.#begin(call, asked.key)
@@ -167,7 +167,7 @@ export class ToolCalls {
   }
 
   /** Begins a call, or repeats one with its id after a person has opened a page. */
-  #begin(call: StartedCall, key: string | undefined, waitMs?: number): Promise<Answer> {
+  #begin(call: ResolvedCall, key: string | undefined, waitMs?: number): Promise<Answer> {
     const { exchange, asked } = call
     const callId = key ?? newCallId()
     const { principal, channel, onBegun } = exchange
@@ -178,7 +178,7 @@ export class ToolCalls {
     return this.#run(call, { key, callId, waitMs, progress }).finally(() => progress.end())
   }
 
-  async #run(call: StartedCall, begun: BegunCall): Promise<Answer> {
+  async #run(call: ResolvedCall, begun: RunOptions): Promise<Answer> {
     const { principal, capabilities, revision, leaving } = call.exchange
     const { gateway } = this.#services
     const canAsk = capabilities.form || capabilities.url || capabilities.sampling || capabilities.roots
@@ -201,7 +201,7 @@ export class ToolCalls {
   }
 
   /** In revisions with sessions questions are sent on the stream of the call while it runs. */
-  async #runInSession(call: StartedCall, begun: BegunCall, canAsk: boolean): Promise<CallReply> {
+  async #runInSession(call: ResolvedCall, begun: RunOptions, canAsk: boolean): Promise<CallReply> {
     const { exchange } = call
     const { gateway } = this.#services
     if (!canAsk || !exchange.channel.canSend)
@@ -216,7 +216,7 @@ export class ToolCalls {
   }
 
   async #answer(
-    call: StartedCall,
+    call: ResolvedCall,
     pending: PendingCall,
     step: PendingStep,
     { round, watch = { missing: undefined } }: { readonly round: number; readonly watch?: CapabilityWatch },
@@ -240,7 +240,7 @@ export class ToolCalls {
   }
 
   /** After this time the call is answered with a task; `undefined` if it cannot become one (MCP-121, MCP-125). */
-  #taskAfterMs({ exchange, asked, target }: StartedCall): number | undefined {
+  #taskAfterMs({ exchange, asked, target }: ResolvedCall): number | undefined {
     if (TRAITS[exchange.revision].tasks === 'none' || target.noun !== 'tool') return undefined
     return this.#mayBeTask(exchange, asked)
       ? (this.#services.options.taskAfterMs ?? TASK_AFTER_MS)
@@ -251,7 +251,7 @@ export class ToolCalls {
    * A client that asked for a task gets one, unless the call could not begin. Another client gets one if the call takes long or a
    * person has to act first; questions of a call that has just begun are sent without a task (MCP-121).
    */
-  #becomesTask(call: StartedCall, step: PendingStep): boolean {
+  #becomesTask(call: ResolvedCall, step: PendingStep): boolean {
     if (step.kind === 'late') return true
     if (this.#taskAfterMs(call) === undefined) return false
     if (step.kind === 'asks') return call.asked.asksTask
@@ -262,7 +262,7 @@ export class ToolCalls {
     return waits || (call.asked.asksTask && (kind === 'tool error' || kind === 'ask'))
   }
 
-  async #answerWithTask(call: StartedCall, pending: PendingCall): Promise<Answer> {
+  async #answerWithTask(call: ResolvedCall, pending: PendingCall): Promise<Answer> {
     const { exchange, target } = call
     const { id, revision } = exchange
     const state = await this.tasks.create(call, pending)
@@ -281,7 +281,7 @@ export class ToolCalls {
   }
 
   /** Fails with `missingCapability` if the tool asked something that the client cannot answer (MCP-36). */
-  #answerOnce(call: StartedCall, reply: CallReply, { missing }: CapabilityWatch, round = 1): Answer {
+  #answerOnce(call: ResolvedCall, reply: CallReply, { missing }: CapabilityWatch, round = 1): Answer {
     if (missing === undefined || reply.outcome.ok) return this.#finish(call, reply, round)
     const data = { requiredCapabilities: REQUIRED_CAPABILITIES[missing] }
     const error = { code: MCP_CODES.missingCapability, message: 'Missing client capability', data }
@@ -289,7 +289,7 @@ export class ToolCalls {
   }
 
   /** Continues a call with a returned state, which is untrusted until its signature is checked (MCP-72 to MCP-74). */
-  async #continue(call: StartedCall, sealed: string): Promise<Answer> {
+  async #continue(call: ResolvedCall, sealed: string): Promise<Answer> {
     const state = await this.#rounds.open(call, sealed)
     if (state === undefined) {
       const message = 'params.requestState was not issued for this request, or was used before.'
@@ -320,7 +320,7 @@ export class ToolCalls {
   }
 
   /** Encodes the outcome of a call. If a person has to open pages first, asks for them if the client supports that (MCP/T-11). */
-  #finish(call: StartedCall, reply: CallReply, round: number): Answer {
+  #finish(call: ResolvedCall, reply: CallReply, round: number): Answer {
     const { outcome } = reply
     const missing = outcome.ok ? undefined : outcome.error.details?.missing
     const pages = missing === undefined ? [] : pagesOf(missing)
@@ -336,8 +336,8 @@ export class ToolCalls {
   }
 
   #requestOf(
-    { exchange, asked, served }: StartedCall,
-    { key, callId, waitMs, progress }: BegunCall,
+    { exchange, asked, served }: ResolvedCall,
+    { key, callId, waitMs, progress }: RunOptions,
     { ask, leaving }: { readonly ask?: Elicit; readonly leaving?: CallerDeparture | undefined },
   ): CallRequest {
     const headers = exchange.headers ?? NO_HEADERS

@@ -8,7 +8,7 @@ import { openPostgresStore } from './open.ts'
 
 const DAY_MS = 86_400_000
 const START = Date.UTC(2026, 10, 16, 12)
-/** The journal is kept for so long that a partition is two days wide. */
+/** With this retention a partition is two days wide. */
 const POLICY = { resultsMs: DAY_MS, journalMs: 24 * DAY_MS }
 const masterKey = randomBytes(32)
 

@@ -6,7 +6,7 @@ import { driveLanes } from './lanes.ts'
 
 const keys = KeyRing.fresh({ current: randomBytes(32) })
 
-/** Asks so many times, each time in its own name, and writes an event with each answer. */
+/** Sends this many requests under its own name, and writes an event with each answer. */
 function change(name: string, lane: string, requests: number, gave: Map<string, unknown>): PendingChange {
   function* begin(group: CommitGroup): Steps<string> {
     for (let nth = 0; nth < requests; nth += 1) {

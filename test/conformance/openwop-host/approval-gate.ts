@@ -52,7 +52,7 @@ async function park({ principal, traceId }: HttpRequest, gateway: Gateway): Prom
     .catalogFor(principal)
     .latest()
     .find(({ policy }) => policy.approval !== 'never')
-  if (tool === undefined) throw fault('tool_not_found', 'No tool here needs an approval.')
+  if (tool === undefined) throw fault('tool_not_found', 'No tool here needs approval.')
   const { outcome } = await gateway.call(principal, {
     tool: { base: tool.parts.base, version: tool.parts.version },
     input: sampleInput(tool.inputSchema),
@@ -65,7 +65,7 @@ async function park({ principal, traceId }: HttpRequest, gateway: Gateway): Prom
   const id = outcome.ok ? undefined : outcome.error.details?.missing?.approval?.id
   const approval = id === undefined ? undefined : await gateway.approvals.findById(id)
   if (approval !== undefined) return approval
-  throw fault('request_invalid', `${tool.id} could not be asked for.`)
+  throw fault('request_invalid', `Approval of ${tool.id} could not be requested.`)
 }
 
 /** The newest `approval.*` event of the run; none when nothing was decided. */

@@ -65,7 +65,7 @@ async function isAllowed(
     if (!isGranted) noteDenied(principals[0] ?? seededPrincipal(name, asker.tenant), parts)
     return isGranted
   } catch (err) {
-    parts.log.warn({ err }, 'a decision could not be made, so it is a no')
+    parts.log.warn({ err }, 'a decision could not be made, so the request is denied')
     return false
   }
 }

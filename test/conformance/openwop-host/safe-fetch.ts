@@ -29,9 +29,9 @@ export function safeFetchTool(): readonly Tool[] {
       url: z.string().describe('An absolute URL.'),
       method: z.string().optional().describe('Its method.'),
       headers: z.record(z.string(), z.string()).optional().describe('Its headers.'),
-      rebindTo: z.string().optional().describe('The address its name has when it is connected to.'),
+      rebindTo: z.string().optional().describe('The address of its host name at the time of the connection.'),
     }),
-    output: z.object({ status: z.number().describe('What was answered.') }),
+    output: z.object({ status: z.number().describe('The answer.') }),
     policy: {
       safetyTier: 'read',
       replay: 'non-deterministic',

@@ -20,7 +20,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal
 }
 
-/** A source over a way out that reaches the named hosts of this machine and no others. */
+/** A source whose egress reaches only the named hosts of this machine. */
 export function openSource(
   options: object,
   { allow = [], folder = '/' }: { allow?: string[]; folder?: string } = {},
@@ -44,7 +44,7 @@ export interface ImportedApi {
   close(): Promise<void>
 }
 
-/** Imports a document from a file of its own; what it needs more is filled in. */
+/** Imports a document from a separate file; missing members are filled in. */
 export async function importApi(
   document: object,
   options: object = {},
@@ -78,7 +78,7 @@ export function toolOf({ tools }: Discovery, nativeName: string): OfferedTool {
   return found
 }
 
-/** Calls a tool by its binding, as it comes back from a store. */
+/** Calls a tool by its binding, as a store returns it. */
 export async function call(
   source: Source,
   tool: OfferedTool,
@@ -101,7 +101,7 @@ function contextOf({ secrets = {}, tokens = {}, signal = SIGNAL }: CallOptions):
     userInfo: undefined,
     token: (id) => credential(tokens, id),
     secret: (id) => credential(secrets, id),
-    fetch: () => Promise.reject(new Error('a source uses its own way out')),
+    fetch: () => Promise.reject(new Error('a source uses its own egress')),
     log: SILENT_LOGGER,
     progress: () => undefined,
     message: () => undefined,

@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** What arrived, exactly. */
+/** A request, exactly as it arrived. */
 export interface Recorded {
   readonly method: string
   readonly url: string
@@ -19,12 +19,12 @@ export interface RecordingServer {
   readonly origin: string
   readonly host: string
   readonly requests: Recorded[]
-  /** What it answers from now on; `{}` with 200 unless told. */
+  /** The reply from now on; default: 200 with `{}`. */
   answer(reply: (request: Recorded) => Reply | 'hang' | 'cut'): void
   close(): Promise<void>
 }
 
-/** A real service on this machine that notes what it was sent. */
+/** A real service on this machine that records its requests. */
 export async function startRecordingServer(): Promise<RecordingServer> {
   const requests: Recorded[] = []
   let replyTo: (request: Recorded) => Reply | 'hang' | 'cut' = () => ({})

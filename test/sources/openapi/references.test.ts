@@ -207,7 +207,7 @@ describe('rule 33: no reference reaches what the server does not let it reach', 
     ])
   })
 
-  it('following references has no way out of its own', async () => {
+  it('following references opens no connections by itself', async () => {
     const calls: unknown[] = []
     vi.stubGlobal('fetch', (...request: unknown[]) => {
       calls.push(request)

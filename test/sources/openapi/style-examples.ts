@@ -1,6 +1,6 @@
 import type { JsonValue } from '#kernel/base/json'
 
-/** Place, style, explode, name, value, and what arrives: in paths the segment, in queries what follows `?`. */
+/** Location, style, explode, name, value, and the text that arrives: the segment of a path, or the text after `?` in a query. */
 export type StyleExample = readonly [
   place: 'path' | 'query',
   style: string,
@@ -51,7 +51,7 @@ export const RFC_6570_EXAMPLES: readonly StyleExample[] = [
 const ARRAY = ['blue', 'black', 'brown']
 const OBJECT = { R: 100, G: 200, B: 150 }
 
-/** OpenAPI 3.1.1, "Style Examples", whole but for the empty `simple` and `label`, which would change the path. */
+/** OpenAPI 3.1.1, "Style Examples", complete except for the empty `simple` and `label`, which would change the path. */
 export const OPENAPI_EXAMPLES: readonly StyleExample[] = [
   ['path', 'matrix', false, 'color', '', ';color'],
   ['path', 'matrix', false, 'color', 'blue', ';color=blue'],

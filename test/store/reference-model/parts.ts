@@ -5,7 +5,7 @@ import { grantOf, NOTHING, perUnit } from '#stages/limits/budgets'
 import { challengeKey } from '#store/consents'
 import { BUDGETS_KEPT_MS } from '#store/limits'
 
-/** A group an event, without links. */
+/** One group per event, without links. */
 export class ReferenceJournal {
   readonly #writer: string
   readonly #groups: JournalGroup[] = []

@@ -39,14 +39,14 @@ import {
   runTimeOf,
 } from './runs-and-sessions.ts'
 
-/** A method of a store, or of the model, which answers at once. */
+/** A method of a store, or of the model, which answers synchronously. */
 type Answering<Store> = {
   [Name in keyof Store]: Store[Name] extends (...given: infer Given) => infer Answer
     ? (...given: Given) => MaybePromise<Awaited<Answer>>
     : Store[Name]
 }
 
-/** The methods of a store that random histories call. */
+/** The methods of a store that random sequences of operations call. */
 type ModelledMethods = Pick<
   Store,
   | 'find'
@@ -78,8 +78,8 @@ type ModelledMethods = Pick<
 export type ModelledStore = Answering<ModelledMethods> & { readonly budgets: Answering<Store['budgets']> }
 
 /**
- * The rules of calls, runs, sessions, challenges and budgets once more, with nothing under them: no database, no
- * commits, no second process. A store is right when it does what this model does, whatever is done to both.
+ * A second implementation of the rules for calls, runs, sessions, challenges and budgets, without a database, commits or other
+ * processes. A store is correct if every sequence of operations has the same results on it and on this model.
  */
 export class ReferenceStore implements ModelledStore {
   readonly #writer = 'reference'
@@ -268,7 +268,7 @@ export class ReferenceStore implements ModelledStore {
         hasEffects({ safetyTier: row.tier }) && (row.finishedAtMs ?? nowMs) >= nowMs - policy.journalMs
       if (!keepsKey) {
         this.#rows.delete(row.record)
-        // Another call that takes the key begins a run anew.
+        // Another call that takes the key begins a new run.
         if (row.run === row.record) this.#runs.remove(row.record)
       }
       Object.assign(row, { outcome: undefined, late: undefined, expired: true })

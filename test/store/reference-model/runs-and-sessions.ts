@@ -33,7 +33,7 @@ interface Session extends Mutable<SessionRecord> {
   readonly endsRun: boolean
 }
 
-/** Sessions; each change gives the event that goes to the journal. */
+/** Sessions; each change returns its event for the journal. */
 export class ReferenceSessions {
   readonly #sessions = new Map<string, Session>()
   readonly #runs: ReferenceRuns
@@ -106,7 +106,7 @@ export class ReferenceSessions {
   }
 }
 
-/** What calls leave in runs: a pair of events per attempt. */
+/** The events of calls in runs: a pair per attempt. */
 export class ReferenceRunEvents {
   readonly #runs: ReferenceRuns
   readonly #openSession: (own: NewSession) => void
@@ -132,7 +132,7 @@ export class ReferenceRunEvents {
     return this.#runs.append(row.run, returnedFact(attempted(row), end), atMs)
   }
 
-  /** The pair of a call that was refused; where the first one is, or nothing when no such run takes it. */
+  /** Adds the pair of a refused call; returns the position of the first event, or nothing if no such run accepts it. */
   refuse(refused: RefusedCall): RunPosition | undefined {
     const { scope, atMs } = refused
     const run = this.#runs.find(scope)
@@ -143,7 +143,7 @@ export class ReferenceRunEvents {
     return position
   }
 
-  /** Gives a call told by its record alone a run with events, because more will be told than a record can. */
+  /** Stores the events of a call that were derived from its record until now, because later events cannot be derived. */
   keep(row: CallRecord & { run: string | undefined }): void {
     if (row.run !== undefined) return
     const { tenant, record, principal, createdAtMs } = row
@@ -179,7 +179,7 @@ export class ReferenceRuns {
     return found?.tenant === tenant ? found.events.slice(after + 1, after + 1 + limit) : []
   }
 
-  /** Makes the run if it is new; `false` when it takes nothing any more. */
+  /** Creates the run if it is new; `false` if it accepts nothing any more. */
   open(scope: RunAddress & { readonly principal: string }, atMs: number): boolean {
     const { tenant, run, principal } = scope
     const found = this.#runs.get(run)
@@ -255,7 +255,7 @@ export function newRow(
   }
 }
 
-/** Whole milliseconds, and none of a tool that was not started. */
+/** Duration in whole milliseconds; none if the tool was not started. */
 export function runTimeOf(outcome: Outcome | undefined): number | undefined {
   if (outcome?.durationMs === undefined || (!outcome.ok && outcome.neverStarted === true)) return undefined
   return Math.round(outcome.durationMs)

@@ -50,7 +50,7 @@ function rowsAfterCrash(path: string): unknown {
 describe('a log that gets its size early', () => {
   const MIB = 1024 * 1024
 
-  it('rule 11: keeps every commit that was made in the meantime, also for whoever opens the files after a crash', async () => {
+  it('rule 11: keeps every commit made in the meantime, also for a process that opens the files after a crash', async () => {
     const path = join(folder, 'collet.db')
     const connection = new DatabaseSync(path)
     connection.exec('PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (x)')

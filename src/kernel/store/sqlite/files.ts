@@ -119,7 +119,7 @@ function lockedConnection(file: string): DatabaseSync {
 /** A living writer restores a removed lock file well within this time. */
 const MISSING_LOCK_GRACE_MS = 15_000
 
-/** Tells which other writers are alive: a writer is dead if its lock can be taken, or is missing for too long (rule 17). */
+/** Determines which other writers are alive: a writer is dead if its lock can be taken, or is missing for too long (rule 17). */
 export class WriterLiveness {
   readonly #folder: string
   readonly #hasEnded: (writer: string) => boolean

@@ -9,7 +9,7 @@ import { questionFromJson, readAnswer, toWireQuestion } from '#protocols/mcp/cod
 import type { McpServices } from '#protocols/mcp/exchange'
 import { type AskedQuestion, fitsQuestion, QUESTION_MS, type Questions } from '#protocols/mcp/questions'
 import { type Page, toolError } from '#protocols/mcp/reply'
-import type { StartedCall } from '#protocols/mcp/tool-calls'
+import type { ResolvedCall } from '#protocols/mcp/tool-calls'
 import { NEW_REVISION, type WireError } from '#protocols/mcp/wire'
 import type { PendingCalls } from './pending-calls.ts'
 import { openState, type RequestState, type StateOwner, sealState } from './request-state.ts'
@@ -61,13 +61,13 @@ export class MultiRoundCalls {
   }
 
   /** Sends the questions of a waiting run, and the state that has to come back with the answers. */
-  ask(call: StartedCall, { callId, questions, round }: Asked): Answer {
+  ask(call: ResolvedCall, { callId, questions, round }: Asked): Answer {
     const headers = { [CALL_ID_HEADER]: callIdToHeader(callId) }
     return this.#inputRequired(call, { callId, waitsFor: 'asked', challenges: [], round }, questions, headers)
   }
 
   /** Asks a person to open pages before the call can run. */
-  askForPages(call: StartedCall, { reply, pages, questions, round }: PagesRequest): Answer {
+  askForPages(call: ResolvedCall, { reply, pages, questions, round }: PagesRequest): Answer {
     const { callId } = reply
     const challenges = pages.flatMap(({ key, challenge }) => (key === 'approval' ? [] : [challenge.id]))
     const state = { callId, waitsFor: 'page', challenges, round } as const
@@ -75,7 +75,7 @@ export class MultiRoundCalls {
   }
 
   /** Opens a returned state; `undefined` if it is forged, belongs to another request, has expired or was used before. */
-  async open(call: StartedCall, sealed: string): Promise<RequestState | undefined> {
+  async open(call: ResolvedCall, sealed: string): Promise<RequestState | undefined> {
     const { callers, clock, sign } = this.#services
     const nowMs = clock.nowMs()
     const state = openState(sealed, ownerOf(call), { sign, nowMs })
@@ -89,7 +89,7 @@ export class MultiRoundCalls {
    * Delivers the answers to the run, or returns the error of an invalid one. Ignores unknown keys; unanswered questions are
    * asked again.
    */
-  async deliver({ exchange, asked }: StartedCall, { callId }: RequestState): Promise<WireError | undefined> {
+  async deliver({ exchange, asked }: ResolvedCall, { callId }: RequestState): Promise<WireError | undefined> {
     const { principal } = exchange
     const fitting: { readonly id: string; readonly sent: JsonObject }[] = []
     for (const { id, question } of await this.#openQuestions(exchange.principal, callId)) {
@@ -112,7 +112,7 @@ export class MultiRoundCalls {
   }
 
   /** Reads from the store the questions of a run in another process, or its outcome. */
-  async nextStored({ exchange }: StartedCall, state: RequestState): Promise<StoredStep> {
+  async nextStored({ exchange }: ResolvedCall, state: RequestState): Promise<StoredStep> {
     const { gateway, clock } = this.#services
     const { principal, leaving } = exchange
     while (leaving?.left?.aborted !== true && clock.nowMs() < state.expiresAtMs) {
@@ -141,7 +141,7 @@ export class MultiRoundCalls {
 
   /** Waits until the challenges of opened pages end. The answer `accept` means that a page was opened (MCP-77, MCP-78). */
   async waitForPages(
-    { exchange, asked }: StartedCall,
+    { exchange, asked }: ResolvedCall,
     { challenges }: RequestState,
   ): Promise<'accepted' | 'declined' | 'missing'> {
     const answers = [...(asked.inputResponses?.values() ?? [])]
@@ -157,7 +157,7 @@ export class MultiRoundCalls {
     return 'accepted'
   }
 
-  declined({ target }: StartedCall, callId: string): Answer {
+  declined({ target }: ResolvedCall, callId: string): Answer {
     const message = 'The page was not opened, so the tool was not called.'
     const headers = { [CALL_ID_HEADER]: callIdToHeader(callId) }
     return toolError({ code: 'requirement_missing', message, canRetry: false }, { callId, headers, target })
@@ -174,7 +174,7 @@ export class MultiRoundCalls {
   }
 
   #inputRequired(
-    call: StartedCall,
+    call: ResolvedCall,
     state: Omit<RequestState, 'expiresAtMs' | 'nonce'>,
     questions: readonly AskedQuestion[],
     headers: Answer['headers'],
@@ -194,6 +194,6 @@ export class MultiRoundCalls {
   }
 }
 
-function ownerOf({ exchange, asked }: StartedCall): StateOwner {
+function ownerOf({ exchange, asked }: ResolvedCall): StateOwner {
   return { principal: exchange.principal, name: asked.name, input: asked.input }
 }

@@ -42,7 +42,7 @@ const PIN: PinRecord = {
  * One of everything that must outlive a change of version or of database: an outcome under a key, a run, a call that waits for
  * approval and one that was approved, one that was cut by a crash, a credential, an API key, a pin, a source and an answered request.
  */
-export async function liveIn(open: () => Promise<Store>): Promise<void> {
+export async function fillStore(open: () => Promise<Store>): Promise<void> {
   const first = await open()
   await runThrough(first, sampleCall())
   await runThrough(first, sampleCall({ record: 'record-2', callId: 'call-2', scope: scopeAt('run-a') }))
@@ -79,7 +79,7 @@ export async function liveIn(open: () => Promise<Store>): Promise<void> {
 const FAR_MS = 9_000_000_000_000
 
 /** Reads all of this back from a store. */
-export async function lookAround(store: Store) {
+export async function readStore(store: Store) {
   const calls = await Promise.all(
     [1, 2, 3, 4, 5].map(async (n) => await store.find({ tenant: TENANT, record: `record-${n}` })),
   )
@@ -99,7 +99,10 @@ export async function lookAround(store: Store) {
 }
 
 /** Checks the guarantees: nothing runs again, and waiting calls continue. */
-export async function goOn(store: Store, oldHeads: readonly JournalHead[]): Promise<readonly unknown[]> {
+export async function checkGuarantees(
+  store: Store,
+  oldHeads: readonly JournalHead[],
+): Promise<readonly unknown[]> {
   const repeated = await store.claim(sampleCall())
   const parked = await store.find({ tenant: TENANT, record: 'record-4' })
   if (parked === undefined) throw new Error('the parked call is gone')
