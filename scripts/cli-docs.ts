@@ -26,7 +26,7 @@ const INTRODUCTION = `# The command line
   \`Acting as operator (start token)\`, \`Acting as cli:root, directly on the store\`.
 - Exit codes: 0 success; 1 the tool ran and failed, or a check failed; 2 the command line, the configuration or the input is wrong, which
   includes a tool id that is malformed or that the server does not offer; 3 the server or the store failed or could not be reached.
-- **Which server:** the one that \`--url\` names, else \`COLLET_URL\`, else the address in the config, else \`http://127.0.0.1:4100\`. A server that was started on another port than its config says is found by its start token,
+- **Which server:** the one that \`--url\` names, else \`COLLET_URL\`, else the address in the config, else \`http://127.0.0.1:4100\`. A server that was started on a port other than the configured one is found by its start token,
   \`start-token-<port>\` in the data folder. A command that gets no answer prints the address that it tried, and the setting that it came from. \`collet call\` and \`collet calls cancel\` act as \`--key\` or \`COLLET_API_KEY\`; the start token calls no tools.
 - Every option that names a config or store works as described in [configuration](configuration.md).
 `

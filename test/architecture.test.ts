@@ -321,7 +321,7 @@ describe('the structure', () => {
       'src/egress/agent.ts',
       // Has a socket that is never connected, because a request of Node's must have one.
       'src/server/http/fetch-exchange.ts',
-      // Connects to the other replicas, where they said that they are.
+      // Connects to the other replicas, at the addresses that they registered.
       'src/server/replicas/hop.ts',
       // Sends traces to the operator's own collector.
       'src/server/telemetry/otlp.ts',

@@ -22,7 +22,7 @@ const SETTINGS = {
 } as const
 
 describe('a sign-in', () => {
-  /** A provider that can sign id tokens with another key than the published one. */
+  /** A provider that can sign id tokens with a key other than the published one. */
   async function signIn(isForged: boolean) {
     const [own, other] = await Promise.all([generateKeyPair('ES256'), generateKeyPair('ES256')])
     const idToken = await new SignJWT({ nonce: 'n' })

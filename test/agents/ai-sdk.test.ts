@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { type Plan, type Provider, startProvider } from './provider.ts'
 import { makeShop, type Shop } from './shop.ts'
 
-/** The tools of a server and of a gateway in loops of the AI SDK, with a server that plays the provider. */
+/** The tools of a server and of a gateway in loops of the AI SDK, with a server that simulates the provider. */
 
 const APPROVER = { id: 'key:boss', tenant: 'default', scopes: ['approvals:respond'] }
 const MAIL = { name: 'Shop_Mail', input: { to: 'ann@example.com' } }
@@ -48,7 +48,7 @@ const stopWhen = isStepCount(9)
 describe.each(['server', 'gateway'] as const)('tools of a %s', (kind) => {
   const open = (shop: Shop) => (kind === 'server' ? openServer(shop) : openGateway(shop))
 
-  it('are called once when the loop is run again, and twice when two equal calls are meant', async () => {
+  it('are called once when the loop is run again, and twice for two intended equal calls', async () => {
     const shop = makeShop()
     const source = await open(shop)
     const { model } = await openModel([[MAIL, MAIL], [MAIL]])
@@ -70,7 +70,7 @@ describe.each(['server', 'gateway'] as const)('tools of a %s', (kind) => {
     expect(shop.effects).toHaveLength(2)
   })
 
-  it('give pictures as files, failures as text and long results in part', async () => {
+  it('return images as files, failures as text and long results in part', async () => {
     const source = await open(makeShop())
     const { model } = await openModel([
       [{ name: 'Shop_Photo', input: {} }],
@@ -150,7 +150,7 @@ describe.each(['server', 'gateway'] as const)('tools of a %s', (kind) => {
 })
 
 describe('approvals', () => {
-  it('are asked for in the way of the SDK, and decided by it', async () => {
+  it('are requested and decided through the SDK', async () => {
     const shop = makeShop()
     const gateway = await openGateway(shop)
     const { model } = await openModel([[{ name: 'Shop_Refund', input: { order: '7' } }]])
@@ -181,7 +181,7 @@ describe('approvals', () => {
 })
 
 describe('histories', () => {
-  it('that lost messages repeat a recorded call and say so, or count on with what was kept', async () => {
+  it('that lost messages repeat a recorded call and say so, or continue to count with what was kept', async () => {
     const shop = makeShop()
     const source = await openGateway(shop)
     const { model } = await openModel([[MAIL]])

@@ -17,7 +17,7 @@ import { afterEach, expect, it } from 'vitest'
 import { startProvider } from './provider.ts'
 import { makeShop } from './shop.ts'
 
-/** A call that a person has to approve, asked about in the way of each library. */
+/** A call that a person has to approve, requested through each library. */
 
 const APPROVER = { id: 'key:boss', tenant: 'default', scopes: ['approvals:respond'] }
 const REFUND = { name: 'Shop_Refund', input: { order: '7' } }

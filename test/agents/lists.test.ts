@@ -67,7 +67,7 @@ it('marks strict tools, and names those that are not', async () => {
   expect(notes).toContain('Shop.Mail@1.0.0: optional parameters may be null.')
 })
 
-it('refuses more tools than OpenAI takes, and says what to do', async () => {
+it('refuses more tools than OpenAI accepts, and says what to do', async () => {
   const many = Array.from({ length: 130 }, (_, n) =>
     tool({
       id: `Many.Tool${n}@1.0.0`,
@@ -84,7 +84,7 @@ it('refuses more tools than OpenAI takes, and says what to do', async () => {
   await large.close()
 })
 
-it('asks for the conversation', async () => {
+it('requires a conversation', async () => {
   const { run } = await chatTools(gateway, { conversation: '' })
   const call = { id: 'x', type: 'function', function: { name: 'Shop_Mail', arguments: '{"to":"ann"}' } }
   const message = { role: 'assistant', tool_calls: [call] }

@@ -5,7 +5,7 @@ import { LOOPS, SavedState } from './loops.ts'
 import { startProvider } from './provider.ts'
 import { makeShop } from './shop.ts'
 
-/** What holds in every library: effects happen once for each intention, and results reach the model. */
+/** Promises in every library: effects happen once for each intention, and results reach the model. */
 
 const MAIL = { name: 'Shop_Mail', input: { to: 'ann@example.com' } }
 const closing: (() => Promise<unknown>)[] = []
@@ -31,7 +31,7 @@ async function open(plan: Parameters<typeof startProvider>[0]) {
 }
 
 it.each(Object.entries(LOOPS))(
-  '%s: a loop that is run again repeats nothing, and equal calls are done',
+  '%s: a loop that is run again repeats nothing, and intended equal calls all run',
   async (_name, loop) => {
     const { shop, parts } = await open([[MAIL, MAIL], [MAIL]])
     for (const _ of [1, 2]) await loop({ ...parts, saved: new SavedState() })
@@ -40,7 +40,7 @@ it.each(Object.entries(LOOPS))(
 )
 
 it.each(Object.entries(LOOPS))(
-  '%s: the model gets pictures, failures and long results',
+  '%s: the model gets images, failures and long results',
   async (_name, loop) => {
     const calls = ['Shop_Photo', 'Shop_Fail', 'Shop_Orders'].map((name) => ({ name, input: {} }))
     const { provider, parts } = await open(calls.map((call) => [call]))

@@ -12,7 +12,7 @@ import { chunks, FakeIo } from './fake-io.ts'
 const SERVER = new URL('small-mcp-server.mjs', import.meta.url).pathname
 const hole = (name: string): string => `\${${name}}`
 
-/** An address that remembers who asked it for what. */
+/** A server that records its requests. */
 const asked: string[] = []
 const listener = createServer((request, response) => {
   asked.push(request.url ?? '')
@@ -58,7 +58,7 @@ async function keys(): Promise<readonly string[]> {
   return list.map(({ key }) => key)
 }
 
-/** A program that leaves a trace, then serves one tool. */
+/** A program that writes a file when it starts, then serves one tool. */
 const traced = (name: string) => ({
   command: 'sh',
   args: ['-c', `echo "$T" >> ${path(`ran-${name}`)}; exec ${process.execPath} ${SERVER} ${name} read_x`],
@@ -217,7 +217,7 @@ describe('decisions made in Claude Code', () => {
     ['home/.claude.json', (repo: string) => ({ projects: { [repo]: { disabledMcpServers: ['evil'] } } })],
     ['repo/.claude/settings.json', settings],
     ['repo/.claude/settings.local.json', settings],
-  ] as const)('a no in %s holds, whatever the command says', async (file, content) => {
+  ] as const)('a rejection in %s applies, whatever the options of the command', async (file, content) => {
     write('repo/.mcp.json', { mcpServers: { evil: traced('evil'), good: traced('good') } })
     write(file, typeof content === 'function' ? content(path('repo')) : content)
     const { stderr } = await run(['--from', 'claude-code', '--project', '--yes'])
@@ -241,7 +241,7 @@ describe('decisions made in Claude Code', () => {
 })
 
 describe('hidden content of a file', () => {
-  it('shows environment files and folders, and reads no endless file', async () => {
+  it('shows environment files and folders, and does not read an endless file', async () => {
     write('home/.cursor/mcp.json', {
       mcpServers: { a: { ...traced('a'), envFile: '/dev/zero', cwd: `${hole('FAKE_SECRET')}/x` } },
     })

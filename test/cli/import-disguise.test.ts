@@ -6,7 +6,7 @@ import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
 import { chunks, FakeIo } from './fake-io.ts'
 
-/** Entries that are written so that a person agrees to something else than what they see. */
+/** Entries that try to make a person consent to something other than what is shown. */
 
 const SERVER = new URL('small-mcp-server.mjs', import.meta.url).pathname
 const hole = (name: string): string => `\${${name}}`
@@ -32,7 +32,7 @@ async function run(argv: readonly string[], answers?: readonly string[], more: R
   return { code, stderr: io.stderr }
 }
 
-/** A program that leaves a trace, then serves one tool. */
+/** A program that writes a file when it starts, then serves one tool. */
 const traced = (name: string) => ({
   command: 'sh',
   args: ['-c', `echo >> ${path(`ran-${name}`)}; exec ${process.execPath} ${SERVER} ${name} read_x`],
@@ -45,9 +45,9 @@ describe('the list of programs to start', () => {
     ['a value inside an object', { url: 'http://127.0.0.1:9/', headers: { a: { b: hole('FAKE_SECRET') } } }],
     ['a value inside a list', { url: 'http://127.0.0.1:9/', headers: { a: [[hole('env:FAKE_SECRET')]] } }],
     ['a default', { url: `http://127.0.0.1:9/${hole('FAKE_SECRET:-none')}` }],
-    ['the name of a variable that is handed on', { command: 'x', env_keys: ['FAKE_SECRET'] }],
+    ['the name of a variable that is passed on', { command: 'x', env_keys: ['FAKE_SECRET'] }],
     [
-      'the name of a header that is handed on',
+      'the name of a header that is passed on',
       { url: 'http://127.0.0.1:9/', env_http_headers: { a: 'FAKE_SECRET' } },
     ],
     ['a folder', { command: 'x', cwd: `/tmp/${hole('FAKE_SECRET')}` }],

@@ -13,8 +13,8 @@ import { sampleCall } from '../contracts/samples.ts'
 import { chunks, FakeIo } from './fake-io.ts'
 
 /**
- * Every command runs with `--json` on one store, most of them beside a server, and no member name that it prints has an
- * upper-case letter. Rows run in order: later ones use what earlier ones made.
+ * Every command runs with `--json` on one store, most of them beside a server, and no member name that it prints has an upper-case
+ * letter. Rows run in order, because later rows use results of earlier ones.
  */
 
 /** Commands whose standard output belongs to another specification. */
@@ -108,7 +108,7 @@ interface Row {
   readonly stdin?: string
   /** The exit code; 0 unless given. */
   readonly code?: number
-  /** Notes the value of a member, under the name that `$NAME` in a later row stands for. */
+  /** Saves the value of a member under a name; `$NAME` in a later row refers to it. */
   readonly keep?: readonly [member: string, name: string]
 }
 

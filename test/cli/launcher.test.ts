@@ -7,10 +7,10 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 const ROOT = resolve(import.meta.dirname, '../..')
 const VERSION = /^collet \d+\.\d+\.\d+ \(Node 24\.\d+\.\d+\)\n$/
 
-/** Nodes that the machine itself has; a Node that only says it is old stands for the ones that it lacks. */
+/** The Nodes of the machine itself; a Node that only reports an old version replaces those that are missing. */
 const NODES = [
-  ['Node 20, pretended', ['--import', pretend('20.19.0')]],
-  ['Node 22, pretended', ['--import', pretend('22.22.0')]],
+  ['Node 20, simulated', ['--import', pretend('20.19.0')]],
+  ['Node 22, simulated', ['--import', pretend('22.22.0')]],
 ] as const
 
 function pretend(version: string): string {

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { FakeIo } from './fake-io.ts'
 
-/** Wrong inputs, each with what its answer has to say: what is wrong, and what to do about it. */
+/** Wrong inputs, each with the required parts of its answer: the problem and the next step. */
 
 let folder: string
 

@@ -56,7 +56,7 @@ describe("operators' commands", () => {
 
   const storeFlag = () => `--store=sqlite:${join(folder, 'collet.db')}`
 
-  /** A store that answers as told; everything else is the memory store's. */
+  /** A memory store with some methods replaced by the test. */
   function withStore(answers: Partial<Store>): Partial<Services> & { closed: () => boolean } {
     const store: Store = openMemoryStore()
     let closed = false

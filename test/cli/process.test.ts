@@ -8,7 +8,7 @@ const ROOT = new URL('../../', import.meta.url).pathname
 const MAIN = join(ROOT, 'src/cli/main.ts')
 const NODE_FLAGS = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
 
-/** A real process and what it wrote so far. */
+/** A real process and its output so far. */
 class Run {
   readonly child: ChildProcess
   readonly ended: Promise<number | null>

@@ -33,7 +33,7 @@ describe('collet serve', () => {
 
   type Served = Awaited<ReturnType<Services['startServer']>>
 
-  /** A server that starts at once; `onStart` then has its turn. */
+  /** A server that starts immediately and then calls `onStart`. */
   function serving(
     started: Started,
     onStart: () => void,
@@ -88,7 +88,7 @@ describe('collet serve', () => {
 
   const NO_SOURCES = { sources: 0, starting: [] }
 
-  /** What is printed on stdout and stderr by a server that says this of itself. */
+  /** The output on stdout and stderr of a server with these facts. */
   async function printed(served: Partial<Served>, ...argv: string[]) {
     const opened: string[] = []
     const io = new FakeIo(
@@ -231,7 +231,7 @@ describe('collet serve', () => {
     ['0.0.0.0', true],
     ['::', true],
     ['127.0.0.1', false],
-  ])('tells for %s whether it listens on all addresses: %s', async (host, all) => {
+  ])('prints for %s whether it listens on all addresses: %s', async (host, all) => {
     const io = new FakeIo(
       serving({ closes: 0 }, () => io.stop()),
       { workingFolder: folder },

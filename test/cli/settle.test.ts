@@ -29,7 +29,7 @@ describe('collet calls settle on a real store', () => {
 
   const openStore = () => openSqliteStore({ path: join(folder, 'collet.db'), masterKey })
 
-  /** A call whose writer is gone, as a crash leaves it: closing gives the lock back and ends nothing. */
+  /** A call whose writer is gone, as after a crash: closing the store releases the lock and ends no call. */
   async function cutCall(): Promise<void> {
     await store.claim(call)
     await store.close()

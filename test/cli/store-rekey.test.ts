@@ -26,7 +26,7 @@ async function run(variables: Record<string, string>, ...argv: string[]) {
     { openStore: ({ url, ...keys }) => openStore(url, { ...keys, mode: 'operator' }) },
     {
       environment: readEnvironment(variables),
-      // Long after the announcement at each look, so that nothing waits for readers.
+      // Long after the announcement at each reading of the clock, so that nothing waits for readers.
       clock: { nowMs: () => (nowMs += 10_000), monotonicMs: () => performance.now() },
     },
   )

@@ -43,7 +43,7 @@ function entriesIn(text: string): readonly string[] {
 }
 
 describe('collet types', () => {
-  it('prints one entry for each tool, with every name that the client takes', async () => {
+  it('prints one entry for each tool, with every name that the client accepts', async () => {
     const { code, stdout, stderr } = await types(server.url)
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(entriesIn(stdout)).toEqual(['Crm.Find', 'Crm.Find@1.0.0', 'Mail.Send'])

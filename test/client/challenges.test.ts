@@ -55,7 +55,7 @@ describe('challenges', () => {
   })
 
   it.each(['authorization', 'approval'])(
-    'OTC-78: %s is polled until completed, then the call goes out once more with the same id',
+    'OTC-78: %s is polled until completed, then the call is sent once more with the same id',
     async (kind) => {
       await using server = await startFakeToolServer(withChallenge(['pending', 'pending', 'completed'], kind))
       const tokens = [undefined, 'fresh']

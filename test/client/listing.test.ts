@@ -100,7 +100,7 @@ describe('misuse', () => {
   it.each([
     ['an empty tool id', '', {}, {}],
     ['a call id with a line break', 'A.B', {}, { callId: 'a\nb' }],
-    ['a time limit that is none', 'A.B', {}, { timeoutMs: Number.NaN }],
+    ['an invalid time limit', 'A.B', {}, { timeoutMs: Number.NaN }],
     ['an empty call id', 'A.B', {}, { callId: '' }],
     ['a call id that is too long', 'A.B', {}, { callId: 'x'.repeat(257) }],
   ])('%s is a config failure, and nothing is sent', async (_title, tool, input, options) => {

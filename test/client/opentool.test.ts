@@ -28,7 +28,7 @@ describe('opentool.connect', () => {
     [{ host: 'h.example', ssl: true }, 'https://h.example:9627/opentool/version'],
     [{ host: '::1', port: 1 }, 'http://[::1]:1/opentool/version'],
     [{ host: 'https://h.example/opentool' }, 'https://h.example/opentool/version'],
-  ])('OTS-60: %j is asked at %s', async (address, url) => {
+  ])('OTS-60: %j is requested at %s', async (address, url) => {
     const asked: string[] = []
     const fetch = async (where: string) => {
       asked.push(where)
@@ -126,7 +126,7 @@ describe('opentool.connect', () => {
       { code: 200, message: 'Response is null' },
     ],
     [
-      '200 that is no JSON',
+      '200 that is not JSON',
       (_q, r) => void r.writeHead(200).end('<html>'),
       'ResponseNullException',
       { code: 200, message: 'Response is null' },
@@ -150,7 +150,7 @@ describe('opentool.connect', () => {
       { code: 500, message: 'oh' },
     ],
     [
-      '400 with a text',
+      '400 with plain text',
       (_q, r) => sendJson(r, 400, { error: 'not so' }),
       'OpenToolServerCallException',
       { code: 400, message: 'not so' },
@@ -197,7 +197,7 @@ describe('opentool.connect', () => {
     expect(await left).toMatchObject({ class: 'transport', cause: { message: 'user left' } })
   })
 
-  it('OTS-67: calls and returns go to JSON and back', () => {
+  it('OTS-67: calls and returns are converted to JSON and back', () => {
     expect(opentool.functionCallFromJson('{"id":"1","name":"f","arguments":{"a":1}}')).toEqual({
       id: '1',
       name: 'f',

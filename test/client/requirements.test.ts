@@ -78,12 +78,15 @@ describe('requirements', () => {
     ['an empty secret', SMS.id, { requirements: { secrets: () => '' } }, { secrets: ['K'] }],
     ['a user id', MAIL.id, {}, { userId: true }],
     ['a token', MAIL.id, { requirements: { userId: () => 'u' } }, {}],
-  ] as const)('T-32: without %s nothing is sent, when told so', async (_title, id, options, missing) => {
-    const script = scriptedFetch([MAIL, SMS], succeed(null))
-    const tried = await connect(URL, { ...script, ...options, missingRequirements: 'refuse' }).tryCall(id)
-    expect(tried).toMatchObject({ ok: false, error: { class: 'requirements', missing } })
-    expect(script.requests).toEqual([])
-  })
+  ] as const)(
+    'T-32: without %s nothing is sent, if the options say so',
+    async (_title, id, options, missing) => {
+      const script = scriptedFetch([MAIL, SMS], succeed(null))
+      const tried = await connect(URL, { ...script, ...options, missingRequirements: 'refuse' }).tryCall(id)
+      expect(tried).toMatchObject({ ok: false, error: { class: 'requirements', missing } })
+      expect(script.requests).toEqual([])
+    },
+  )
 
   it('a resolver that throws sends nothing, and its text stays in the cause', async () => {
     const script = scriptedFetch([SMS], succeed(null))

@@ -41,7 +41,7 @@ const DIFFERENCES: Readonly<Record<string, string>> = {
     'A reference leads to where a schema stands, not into keywords that are unknown.',
 }
 
-/** Importing refuses a reference to another document; a validator alone leaves it to the check of authored schemas. */
+/** Importing refuses a reference to another document; the validator itself relies on the check of authored schemas. */
 const IMPORT_DIFFERENCES = { 'definitions.json: valid definition': ELSEWHERE }
 
 /** Patterns of authored schemas run on the native engine, those of imported ones in linear time. */

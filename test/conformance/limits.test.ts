@@ -119,7 +119,7 @@ describe('the run of a limited call', () => {
   it.each([
     ['memory', testSettings],
     ['SQLite', sqliteSettings],
-  ])('C10, OWP-53: tells a pair without durationMs (%s)', async (_store, settingsOf) => {
+  ])('C10, OWP-53: has a pair of events without durationMs (%s)', async (_store, settingsOf) => {
     const server = await start({ limits: PER_TOOL, settingsOf })
     await server.otc('Echo.Say', { text: 'a' }, { run: 'run-a' })
     await server.otc('Echo.Say', { text: 'b' }, { run: 'run-a', id: 'refused' })
@@ -192,7 +192,7 @@ describe('the advertisement', () => {
       { ...NO_LIMITS, byTool: new Map([['Echo.Say', { ...ONCE, perPrincipal: UNLIMITED }]]) },
       { supported: true, perToolRateLimit: true },
     ],
-  ])('OWP-56, OWP-05: with %s says what holds', async (_which, limits, said) => {
+  ])('OWP-56, OWP-05: with %s states the limits in force', async (_which, limits, said) => {
     const server = await start({ limits })
     const { json } = await server.ask('/.well-known/openwop')
     expect(json.toolHooks).toEqual(said)

@@ -3,7 +3,7 @@ import { prompt } from '#entries/prompt'
 import { resource } from '#entries/resource'
 import { endTalks, inSession, openSession, startTalk } from './mcp-talk.ts'
 
-describe('cancelling the requests of a session that are no tool calls', () => {
+describe('cancelling requests of a session other than tool calls', () => {
   afterAll(endTalks)
 
   it.each([

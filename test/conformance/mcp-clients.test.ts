@@ -21,7 +21,7 @@ const NEGOTIATIONS = [
   { which: 'new', mode: 'legacy', sum: { result: 3 } },
 ] as const
 
-/** Runs everything that a client must be able to do, without the `NODE_OPTIONS` of the test run. */
+/** Runs everything that a client must support, without the `NODE_OPTIONS` of the test run. */
 async function playClient(...args: readonly string[]) {
   const { stdout } = await run(process.execPath, [CLIENT, ...args], {
     env: { ...process.env, NODE_OPTIONS: '' },

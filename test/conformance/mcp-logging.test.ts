@@ -30,7 +30,7 @@ describe('log messages of calls', () => {
   const call = { id: 7, method: 'tools/call', params: { name: 'test_tool_with_logging', arguments: {} } }
 
   describe.each(WAYS)('%s', (way) => {
-    it('MCP-190, MCP-191, MCP-192: a session gets the messages of its calls from the level on that it set', async () => {
+    it('MCP-190, MCP-191, MCP-192: a session gets the messages of its calls from its own level up', async () => {
       const url = stage.urlOf('2025-11-25', way)
       const session = await openSession(url)
       const send = (message: object) => inSession(url, session, message)

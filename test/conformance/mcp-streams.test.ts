@@ -47,7 +47,7 @@ describe('clients that disconnect', () => {
     const left = ask(server.url, { ...CALL, meta }, { signal: leaving.signal })
     await gate.begun
     const joined = ask(server.url, { ...CALL, meta, id: 2 })
-    // Answered after the join, because requests of one server are taken in turn.
+    // Answered after the join, because a server handles its requests in order.
     await (await ask(server.url, { method: 'tools/list' })).text()
     leaving.abort()
     await expect(left).rejects.toThrow()

@@ -9,7 +9,7 @@ import { answerOf, ask, endTalks, events, inSession, nextOf, openSession, startT
 const EXTENSION = 'io.modelcontextprotocol/tasks'
 const TASKS = { extensions: { [EXTENSION]: {} } }
 const RELATED = 'io.modelcontextprotocol/related-task'
-/** Calls become tasks as soon as they take any time. */
+/** Calls become tasks immediately. */
 const SOON = { mcp: { ...testSettings().mcp, taskAfterMs: 1 } }
 
 const PERSON = {
@@ -62,7 +62,7 @@ async function request({ url, capabilities = TASKS, who }: Client, method: strin
   return await answerOf(await ask(url, { method, params, capabilities }, who === undefined ? {} : as(who)))
 }
 
-/** Asks until the task has the status; each request waits for nothing. */
+/** Polls until the task has the status, without pauses. */
 async function until(client: Client, taskId: string, status: string) {
   for (;;) {
     const { result, error } = await request(client, 'tasks/get', { taskId })
@@ -75,7 +75,7 @@ async function until(client: Client, taskId: string, status: string) {
 }
 
 describe('the extension of 2026-07-28', () => {
-  it('MCP-120, MCP-121, MCP-122: a long call is answered with a task, which carries the result later', async () => {
+  it('MCP-120, MCP-121, MCP-122: a long call is answered with a task, which later has the result', async () => {
     const gate = new Gate()
     const { server } = await startTalk([gate.tool('read')], SOON)
     const { result } = await request(server, 'tools/call', { name: 'Gate_Pass' })
@@ -216,7 +216,7 @@ describe('the extension of 2026-07-28', () => {
       body: '{}',
     })
     expect(decided.status).toBeLessThan(300)
-    // Deciding runs nothing: the next question of the client does, on whichever server gets it.
+    // Deciding runs nothing: the next poll of the client does, on any server.
     const done = await until({ ...alice, url: other.url }, taskId, 'completed')
     expect(done.result).toMatchObject({ content: [] })
     expect(runs.get('Mail.Delete@1.0.0')).toBe(1)
@@ -300,7 +300,7 @@ describe('the form of 2025-11-25', () => {
     }
   }
 
-  it('MCP-125, MCP-127: a client that asks for a task gets one, and its result by a method of its own', async () => {
+  it('MCP-125, MCP-127: a client that asks for a task gets one, and its result by a separate method', async () => {
     const gate = new Gate()
     const { server } = await startTalk([gate.tool('read')], SOON)
     const { send } = await openClient(server.url)
@@ -362,7 +362,7 @@ describe('the form of 2025-11-25', () => {
     expect(end.result.structuredContent).toEqual({ result: 'Ann' })
   })
 
-  it('MCP-89, MCP-125: the first revision has no tasks, and ignores the wish for one', async () => {
+  it('MCP-89, MCP-125: the first revision has no tasks, and ignores a request for one', async () => {
     const { server } = await startTalk(mcpFixtures().tools)
     const session = await openSession(server.url, '2025-06-18')
     const params = { name: 'Math_Add', arguments: { a: 1, b: 2 }, task: {} }

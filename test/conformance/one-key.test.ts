@@ -82,7 +82,7 @@ describe('rules 4 and 5: one key is one call', () => {
   })
 
   it.each(WAYS)(
-    '%s: it is found without a version, and not with another version than the recorded one',
+    '%s: it is found without a version, and not with a version other than the recorded one',
     async (_way, call) => {
       const key = freshKey()
       const { url } = talk.server

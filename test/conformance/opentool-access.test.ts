@@ -71,7 +71,7 @@ describe('who may call', () => {
     ['GET', '/opentool/nope/deeper'],
     ['POST', '/opentool/streamCall'],
     ['POST', '/opentool/stop'],
-  ])('OTS-48: %s %s is 401 without a key, whatever is there', async (method, path) => {
+  ])('OTS-48: %s %s is 401 without a key, whether or not the path exists', async (method, path) => {
     const { status, headers, text } = await server.ask(method, path)
     expect([status, headers['www-authenticate']]).toEqual([401, 'Bearer'])
     if (method !== 'HEAD') expect(JSON.parse(text)).toEqual({ error: 'Authorization header missing' })

@@ -10,7 +10,7 @@ const special = specialFunctions()
 const SPECIAL_TOOLS = [...opentoolFixtures(), ...special.tools]
 const PATH = '/opentool/call'
 
-/** Any JSON value that survives the wire. */
+/** Any JSON value that is unchanged by a round trip. */
 const JSON_VALUE = fc
   .jsonValue({ noUnicodeString: false })
   .filter((value) => !JSON.stringify(value).includes('-0'))
@@ -178,7 +178,7 @@ describe('POST /opentool/call', () => {
     })
   })
 
-  it('OTS-39: a failure is HTTP 200 with plain text: no stack, no paths, nothing for developers', async () => {
+  it('OTS-39: a failure is HTTP 200 with plain text: no stack, no paths, no text for developers', async () => {
     const thrown = await server.call('boom', {})
     expect([thrown.status, thrown.json.result, thrown.json.error.code]).toEqual([200, {}, 500])
     expect(thrown.text).not.toMatch(/stack|\.ts|node:|Error:/)

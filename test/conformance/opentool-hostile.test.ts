@@ -48,7 +48,7 @@ describe('a server with a hostile document', () => {
     ['a billion laughs', billionLaughs()],
     ['100 000 levels', documentText(`{"D":${deep(100_000)}}`)],
     ['300 levels', documentText(`{"D":${deep(300)}}`)],
-  ])('OTS-26, OTS-63: %s is a failure, soon, and of the server', async (_what, text) => {
+  ])('OTS-26, OTS-63: %s is soon reported as a failure of the server', async (_what, text) => {
     const failure = await loadFrom(text)
     expect(failure).toBeInstanceOf(CallFailure)
     expect(failure).toMatchObject({ class: 'server', message: expect.stringContaining('OTS-26') })

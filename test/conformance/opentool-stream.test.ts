@@ -88,7 +88,7 @@ describe('POST /opentool/streamCall', () => {
 
   const envelope = (result: unknown) => ({ jsonrpc: '2.0', result, error: null, id: 'c1' })
 
-  it('OTS-50, OTS-51, OTS-52: start, progress, value, done; one event a chunk, in the form SDK clients match', async () => {
+  it('OTS-50, OTS-51, OTS-52: start, progress, value, done; one event per chunk, in the form that SDK clients match', async () => {
     release.resolve()
     const response = await open('steps', {})
     expect(response.statusCode).toBe(200)

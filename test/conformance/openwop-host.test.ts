@@ -53,7 +53,7 @@ describe('routes for the public suite', () => {
     }
   })
 
-  it('C2, OWP-44, OWP-100: session-run really runs one session with one call in it, and nothing else', async () => {
+  it('C2, OWP-44, OWP-100: session-run runs one session with one call in it, and nothing else', async () => {
     const before = server.done.length
     const { status, json } = await post(server, SESSION_RUN, { toolId: 'openwop:Box.Push' })
     expect(status).toBe(200)

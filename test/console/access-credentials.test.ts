@@ -46,7 +46,7 @@ describe('Access: secrets and accounts', () => {
   const button = (page: Page, name: string | RegExp) =>
     page.getByRole('button', typeof name === 'string' ? { name, exact: true } : { name })
 
-  it('keeps secrets write-only: set, replaced, forgotten, and whose they are', async () => {
+  it('keeps secrets write-only: sets, replaces and removes them, and shows their owners', async () => {
     const page = await console_.page({ path: '/access?section=secrets', as: 'operator' })
     await page.getByText('Not set · SMS.Send needs it').waitFor()
     await button(page, 'Set').click()
@@ -71,7 +71,7 @@ describe('Access: secrets and accounts', () => {
     await button(page, 'Cancel').click()
   })
 
-  it('says which provider a tool needs that the config has not, and what to write', async () => {
+  it('names a provider that a tool needs and the config lacks, and what to write', async () => {
     const page = await console_.page({ path: '/access?section=accounts', as: 'operator' })
     const google = page.getByRole('listitem').filter({ hasText: 'google' })
     await google.getByText('Not in the config · 1 tool needs it').waitFor()
@@ -85,7 +85,7 @@ describe('Access: secrets and accounts', () => {
     await dialog.waitFor({ state: 'detached' })
   })
 
-  it('connects somebody at a real provider, and disconnects', async () => {
+  it('connects a person at a real provider, and disconnects', async () => {
     const page = await console_.page({ path: '/access?section=accounts', as: { key: AGENT } })
     const call = async (): Promise<string> => {
       const answer = await fetch(`${console_.url}/tools/call`, {
@@ -145,7 +145,7 @@ describe('Access: secrets and accounts', () => {
     await console_.admin(`/admin/secrets/${secrets[0].ref}`, { method: 'DELETE' })
   })
 
-  it('opens what the page of a tool leads to', async () => {
+  it('opens the dialogs that the page of a tool links to', async () => {
     const page = await console_.page({ path: '/tools/SMS.Send', as: { key: AGENT } })
     await page.getByRole('link', { name: 'Set secret' }).click()
     const dialog = page.getByRole('dialog')

@@ -15,7 +15,7 @@ import {
 const collet = useConsole({ config: CONFIG })
 
 describe('Access: keys', () => {
-  it('makes a key that works, shows it once, and names the command', async () => {
+  it('creates a key that works, shows it once, and shows the command', async () => {
     const page = await collet.page({ path: '/access', as: 'operator' })
     // Those of the config are listed, and can only be changed there.
     const configuredKeys = { root: 'everything', clerk: 'mail:send', 'far tenant acme': 'audit:read' }
@@ -60,7 +60,7 @@ describe('Access: keys', () => {
     await checkAxe(page, 'Access')
   })
 
-  it('picks tools from the catalog, and says what the key will see and what it lacks', async () => {
+  it('adds tools from the catalog, and shows what the key will see and what it lacks', async () => {
     const page = await collet.page({ path: '/access', as: 'operator' })
     await page.getByRole('button', { name: 'Create key' }).click()
     await dialog(page).getByLabel('Name').fill('picker')
@@ -107,7 +107,7 @@ describe('Access: keys', () => {
       .waitFor({ state: 'detached' })
   })
 
-  it('ends a principal for good', async () => {
+  it('ends a principal permanently', async () => {
     const page = await collet.page({ path: '/access', as: 'operator' })
     await page.getByRole('button', { name: 'Create key' }).click()
     await dialog(page).getByLabel('Name').fill('short-lived')
@@ -134,7 +134,7 @@ describe('Access: keys', () => {
     await dialog(page).getByRole('button', { name: 'Cancel' }).click()
   })
 
-  it('keeps what was written when the session ends', async () => {
+  it('keeps the typed values when the session ends', async () => {
     const page = await collet.page({ path: '/access', as: { key: ROOT_KEY } })
     await page.getByRole('button', { name: 'Create key' }).click()
     await dialog(page).getByLabel('Name').fill('kept-name')

@@ -79,7 +79,7 @@ describe.each([1440, 390])('an approval with long arguments, %i px wide', (width
     }
     for (const part of ['9000 EUR to eve', '--flag-199', '"item": 399', 'z'.repeat(3_000)])
       expect(await shown.textContent()).toContain(part)
-    // Unfolded is not yet seen: the end of it is below the window.
+    // Unfolding is not enough: the end is still below the window.
     expect(await approve.getAttribute('aria-disabled')).toBe('true')
     expect(await page.evaluate(CUT_OFF)).toEqual([])
     await checkAxe(page, `long arguments at ${width}`)
@@ -108,7 +108,7 @@ describe.each([1440, 390])('an approval with long arguments, %i px wide', (width
     expect(await decision(page).textContent()).not.toContain('to mallory')
     await button(page, 'Show everything').click()
     expect(await decision(page).textContent()).toContain('to mallory')
-    // A name may be as long as its caller likes: it is part of what folds.
+    // The length of a name is not limited, so names are folded too.
     const named = await park('Bank.Pay', { ['n'.repeat(2_000)]: 1, to: 'eve' })
     await page.goto(`${console_.url}/console/approvals/${named}`)
     await decision(page)

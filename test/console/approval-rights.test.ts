@@ -49,7 +49,7 @@ describe('what people may do with an approval', () => {
     return id
   }
 
-  it('names the lesser scope too where a credential may not see approvals', async () => {
+  it('also names the lesser scope to a credential that may not see approvals', async () => {
     const page = await console_.page({ path: '/approvals', as: { key: KEYS.agent } })
     await page.getByText('This needs the scope approvals:read or approvals:respond').waitFor()
   })
@@ -79,7 +79,7 @@ describe('what people may do with an approval', () => {
     await story.getByText('“I know them.”').waitFor()
   })
 
-  it('offers no link that would decide where the server lets none decide, and says why', async () => {
+  it('offers no deciding link where the server does not permit one, and says why', async () => {
     for (const [tool, reason] of [
       ['Host.say', 'Not available for tools that run commands'],
       ['Ops.Shell', 'Not available if several people must approve'],

@@ -73,7 +73,7 @@ describe('Approvals', () => {
   const decision = (page: Page) => page.locator('.decide')
   const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
 
-  it('shows what waits as it comes, with exactly what would be handed to the tool; approving lets the call run once', async () => {
+  it('shows new approvals live, with the exact input of the tool; approving lets the call run once', async () => {
     const page = await console_.page({ path: '/approvals', as: bob })
     await page.getByText('Nothing to decide').waitFor()
     const input = { to: 'ann', note: 'Invoice 7, for the repair of the roof in the street of the mill.' }
@@ -120,7 +120,7 @@ describe('Approvals', () => {
     expect(await call('Bank.Pay', { to: 'eve' }, { call_id: 'pay-2' })).toContain('Nobody knows eve.')
   })
 
-  it('shows a command as separate words; two people have to approve; whoever looks on sees it happen', async () => {
+  it('shows a command as separate words; two people have to approve; other viewers see each decision live', async () => {
     const argv = ['kubectl', 'rollout', 'restart', 'deployment/checkout', '5', '']
     const id = await park('Ops.Shell', { argv, cwd: '/srv/deploy', timeout_s: 120 })
     const [first, second] = [
@@ -152,7 +152,7 @@ describe('Approvals', () => {
     expect(await button(first, 'Reject').count()).toBe(0)
   })
 
-  it('tells the operator, who sees those of all, of which tenant a call is; and counts what waits for them', async () => {
+  it('shows the operator, who sees all tenants, the tenant of each call, and counts what waits for a decision', async () => {
     await call('Bank.Pay', { to: 'north' }, { call_id: 'north-1' }, KEYS.north)
     const page = await console_.page({ path: '/approvals', as: 'operator' })
     const waiting = page.getByRole('link', { name: /Bank\.Pay.*tenant northwind/ })
@@ -172,7 +172,7 @@ describe('Approvals', () => {
     expect((title?.y ?? 0) - ((bar?.y ?? 0) + (bar?.height ?? 0))).toBeGreaterThan(20)
   })
 
-  it('decides nothing when somebody else was first, and says so', async () => {
+  it('decides nothing if another person was first, and says so', async () => {
     const id = await park('Bank.Pay', { to: 'race' })
     const page = await console_.page({ path: `/approvals/${id}`, as: bob })
     await button(page, 'Approve once').waitFor()
@@ -185,7 +185,7 @@ describe('Approvals', () => {
     await page.getByText('This has already been decided.').waitFor()
   })
 
-  it('shows what others wrote as text: reasons, arguments, and characters that turn it around', async () => {
+  it('shows untrusted content as text: reasons, arguments, and characters that reorder text', async () => {
     const id = await park('Bank.Pay', { to: XSS, note: 'safe\u202eevil', [XSS]: [XSS, 'b\u200b'] })
     await console_.admin(`/admin/approvals/${id}/reject`, {
       method: 'POST',
@@ -199,7 +199,7 @@ describe('Approvals', () => {
     expect(await page.locator('img').count()).toBe(0)
   })
 
-  it('says what a credential is for that may not approve, and what an own call is', async () => {
+  it('explains why a credential may not approve, and why a person may not approve their own call', async () => {
     const own = await call('Bank.Pay', { to: 'myself' }, {}, KEYS.carol)
     const [, id = ''] = /\/approvals\/([\w-]+)"/.exec(own) ?? []
     const page = await console_.page({ path: '/approvals', as: carol })
@@ -213,7 +213,7 @@ describe('Approvals', () => {
     await stranger.getByText(/scope approvals:read or approvals:respond/).waitFor()
   })
 
-  it('says aloud that the time runs out, and closes the question when it has', async () => {
+  it('announces that the time runs out, and closes the approval when it has expired', async () => {
     const id = await park('Bank.Pay', { to: 'slow' })
     const page = await console_.page({ path: '/approvals', as: bob })
     await page.clock.install({ time: Date.now() })
@@ -232,7 +232,7 @@ describe('Approvals', () => {
     expect(await button(page, 'Approve once').count()).toBe(0)
   })
 
-  it('leads a signed-in browser from the address that callers are given to the console; others see how it stands', async () => {
+  it('redirects a signed-in browser from the address that callers get to the console; others see the state', async () => {
     const id = await park('Bank.Pay', { to: 'led' })
     const page = await console_.page({ path: '/', as: bob })
     await page.goto(`${console_.url}/approvals/${id}`)
@@ -247,7 +247,7 @@ describe('Approvals', () => {
   describe('on a phone', () => {
     const PHONE = { width: 390, height: 844 }
 
-    it('one decision takes the page, and the way back is there', async () => {
+    it('one decision fills the page, with a link back to the list', async () => {
       const id = await park('Bank.Pay', { to: 'phone' })
       const page = await console_.page({ path: '/approvals', as: bob, ...PHONE })
       await page.locator(`a[href*="${id}"]`).click()
@@ -260,7 +260,7 @@ describe('Approvals', () => {
       await checkAxe(page, 'the inbox on a phone')
     })
 
-    it('a one-time link opens a page that decides once, and says what became of it', async () => {
+    it('a one-time link opens a page that decides once, and then shows the result', async () => {
       const id = await park('Bank.Pay', { to: 'by link', note: XSS })
       const page = await console_.page({ path: `/approvals/${id}`, as: bob })
       await button(page, 'Link…').click()
@@ -310,7 +310,7 @@ describe('Approvals', () => {
       await console_.restart()
     })
 
-    it('shows what changed since the call was made, which can then only be rejected', async () => {
+    it('shows what changed since the call was made; the call can then only be rejected', async () => {
       const page = await console_.page({ path: `/approvals/${id}`, as: bob })
       await decision(page).getByText('so the call can only be rejected').waitFor()
       expect(await page.locator('.changed .diff .del').textContent()).toContain(PAYS)
@@ -332,7 +332,7 @@ describe('Approvals', () => {
 describe('Approvals on PostgreSQL', () => {
   const console_ = useConsole({ config: configWith(PAYS), engine: 'postgres' })
 
-  it('shows what waits, and approving lets the call run', async () => {
+  it('shows a waiting call, and approving lets it run', async () => {
     const call = async (): Promise<string> => {
       const answer = await fetch(`${console_.url}/tools/call`, {
         method: 'POST',

@@ -7,7 +7,7 @@ import { CLERK_KEY, CONFIG, callAs, clipboard, echo, part, ROOT_KEY } from './se
 const collet = useConsole({ config: CONFIG })
 
 describe('Audit: denied requests', () => {
-  it('shows who was refused what', async () => {
+  it('shows refused requests by caller', async () => {
     const headers = { authorization: `Bearer ${CLERK_KEY}` }
     expect((await fetch(`${collet.url}/admin/keys`, { headers })).status).toBe(403)
     const page = await collet.page({ path: '/audit', as: 'operator' })
@@ -27,7 +27,7 @@ describe('Audit: denied requests', () => {
 })
 
 describe('Audit: journal', () => {
-  it('is verified with a button, and every page says so', async () => {
+  it('is verified with a button, and every page shows the result', async () => {
     const page = await collet.page({ path: '/audit', as: 'operator' })
     await part(page, 'Journal').getByRole('heading').first().click()
     const journal = part(page, 'Journal')
@@ -51,7 +51,7 @@ describe('Audit: journal', () => {
       .waitFor()
   })
 
-  it('can be stopped, and says when the journal is not what was written', async () => {
+  it('can be stopped, and reports a journal that was changed', async () => {
     const page = await collet.page({ path: '/audit', as: 'operator' })
     const journal = part(page, 'Journal')
     await journal.getByRole('button', { name: 'Verify now' }).waitFor()

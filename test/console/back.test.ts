@@ -33,7 +33,7 @@ describe('Back to a long list', () => {
       })
   })
 
-  it.each([1280, 390])('keeps the place and the focus in the catalog, %i px wide', async (width) => {
+  it.each([1280, 390])('keeps the position and the focus in the catalog, %i px wide', async (width) => {
     const page = await collet.page({ path: '/tools', as: 'operator', width })
     await page.getByText('Kit.Tool000').first().waitFor()
     await page.evaluate('document.getElementById("main").scrollTo(0, 20000)')
@@ -49,7 +49,7 @@ describe('Back to a long list', () => {
     await expect.poll(() => focusedName(page)).toBe(name)
     const after = await page.locator('a.tool-link:focus').boundingBox()
     expect(Math.abs((after?.y ?? 0) - (before?.y ?? 0))).toBeLessThan(100)
-    // A link, in place of Back, begins at the top.
+    // A link, unlike Back, starts at the top.
     await page.locator('a.tool-link:focus').press('Enter')
     await page.getByRole('button', { name: /^Run/ }).waitFor()
     await page
@@ -60,7 +60,7 @@ describe('Back to a long list', () => {
     expect(await page.evaluate('document.getElementById("main").scrollTop')).toBe(0)
   })
 
-  it('keeps the place and the focus in Calls, after older ones were loaded and newer ones came', async () => {
+  it('keeps the position and the focus in Calls, after older calls were loaded and new ones arrived', async () => {
     const page = await collet.page({ path: '/calls', as: 'operator' })
     const list = page.locator('.calls-list')
     await page

@@ -7,7 +7,7 @@ const EVIL = '<img src=x onerror="window.hacked = true"><script>window.hacked = 
 describe('one call', () => {
   const collet = useConsole({ config: CONFIG })
 
-  it('shows input and output when somebody asks, as text and nothing else', async () => {
+  it('shows input and output on request, as plain text', async () => {
     await call(collet, 'Gmail.GetEmails', EVIL, { text: EVIL })
     const page = await collet.page({ path: '/calls?q=tool:Gmail.*', as: { key: WATCHER } })
     await rows(page).first().click()
@@ -25,14 +25,14 @@ describe('one call', () => {
     const tryIt = page.getByRole('link', { name: 'Open in Try it' })
     await tryIt.click()
     await page.waitForURL('**/console/tools/Gmail.GetEmails?**')
-    // The input is handed over, but is neither in the address nor in the history.
+    // The input is passed to the page, but is neither in the address nor in the history.
     const json = page.getByRole('textbox', { name: 'Input as JSON' })
     expect(JSON.parse(await json.inputValue())).toEqual({ text: EVIL })
     expect(`${page.url()} ${await page.evaluate('JSON.stringify(history.state)')}`).not.toContain('onerror')
     expect(await page.evaluate('window.hacked')).toBe(undefined)
   })
 
-  it('is hidden from those who may only know what happened', async () => {
+  it('shows no contents to people who may only see what happened', async () => {
     await call(collet, 'Gmail.GetEmails', 'hidden-1')
     const page = await collet.page({ path: '/calls', as: { key: VIEWER } })
     await rows(page).first().click()
@@ -41,7 +41,7 @@ describe('one call', () => {
     expect(await page.getByRole('button', { name: 'Show input and output' }).count()).toBe(0)
   })
 
-  it('leads to the approval it waits for, and to the steps of a workflow by the names it gives them; what was replayed is said', async () => {
+  it('links to the approval it waits for and to the named steps of a workflow, and marks what was replayed', async () => {
     await call(collet, 'Orders.Ship', 'ship-1')
     const page = await collet.page({ path: '/calls?q=tool:Bank.*+status:parked', as: { key: WATCHER } })
     await rowOf(page, 'Bank.Pay').first().click()
@@ -64,7 +64,7 @@ describe('one call', () => {
     await page.getByText('Orders.Ship, as is it paid?').waitFor()
   })
 
-  it('is settled by somebody who looked, and nothing shows before the server has answered', async () => {
+  it('is settled by a person, and the page changes only after the answer of the server', async () => {
     await call(collet, 'Gmail.SendEmail', 'credit-note-4121', { to: 'billing@northwind.example' })
     await collet.server.ended
     await collet.restart()
@@ -110,7 +110,7 @@ describe('one call', () => {
   it.each([
     ['It succeeded', 'succeeded', { as: 'succeeded' }],
     ['It failed', 'failed', { as: 'failed' }],
-  ] as const)('settled as "%s" without a value says who, when and why', async (label, state, body) => {
+  ] as const)('settled as "%s" without a value shows who, when and why', async (label, state, body) => {
     const id = `settle-${state}`
     await call(collet, 'Gmail.SendEmail', id, { to: id })
     await collet.server.ended

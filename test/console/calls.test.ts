@@ -14,7 +14,7 @@ async function untilLive(page: Page): Promise<void> {
 describe('calls', () => {
   const collet = useConsole({ config: CONFIG })
 
-  it('appear as a second client makes them, and one tells its story', async () => {
+  it('appear as a second client makes them, and one is shown with its timeline', async () => {
     const page = await collet.page({ path: '/calls', as: { key: WATCHER } })
     await page.getByText('No calls yet').waitFor()
     await untilLive(page)
@@ -65,7 +65,7 @@ describe('calls', () => {
     await detail(page).waitFor({ state: 'detached' })
   })
 
-  it('are filtered by what is typed, which the address and the command line say too', async () => {
+  it('are filtered by the typed query, which is also in the address and in the command line', async () => {
     await call(collet, 'Gmail.GetEmails', 'f-1')
     await call(collet, 'github.add_labels', 'f-2')
     const page = await collet.page({ path: '/calls', as: { key: WATCHER } })
@@ -129,7 +129,7 @@ describe('calls', () => {
     await expect.poll(() => rows(page).nth(4).getAttribute('data-record')).toBe(before)
   })
 
-  it('say when older ones cannot be read, and read them when asked again', async () => {
+  it('show that older calls cannot be read, and read them on request', async () => {
     await Promise.all(Array.from({ length: 110 }, (_, n) => call(collet, 'Gmail.GetEmails', `older-${n}`)))
     const page = await collet.page({ path: '/calls?q=tool:Gmail.*&live=off', as: { key: WATCHER } })
     await rows(page).first().waitFor()
@@ -144,7 +144,7 @@ describe('calls', () => {
     await expect.poll(() => page.evaluate(HEIGHT)).toBeGreaterThan(105 * 32)
   })
 
-  it('can be stopped by who made them', async () => {
+  it('can be stopped by their caller', async () => {
     const waiting = call(collet, 'shell.wait', 'stop-1')
     const page = await collet.page({ path: '/calls?q=status:running', as: { key: BOT } })
     await rowOf(page, 'shell.wait').click()
@@ -159,7 +159,7 @@ describe('calls', () => {
     expect(JSON.stringify(await waiting)).toContain('cancelled')
   })
 
-  it('go on where they were when the session ends and somebody signs in again', async () => {
+  it('continue at the same position after the session ends and the person signs in again', async () => {
     const made = await collet.admin('/admin/keys', {
       method: 'POST',
       body: JSON.stringify({ principal: 'guest', tenant: 'acme', scopes: ['admin:calls'] }),
@@ -193,7 +193,7 @@ describe('calls', () => {
     await rows(page).first().waitFor()
   })
 
-  it('keep the page quick at 200 events a second', async () => {
+  it('keep the page responsive at 200 events a second', async () => {
     const page = await collet.page({ path: '/calls', as: { key: WATCHER } })
     await untilLive(page)
     await page.evaluate(WATCH_THE_LOOP)
@@ -222,7 +222,7 @@ describe('calls', () => {
     expect(tasks[0]).toBeLessThan(50)
   })
 
-  it('are drawn together when many come at once', async () => {
+  it('are drawn together if many arrive at once', async () => {
     const page = await collet.page({ path: '/tools', as: { key: WATCHER } })
     const body = ['event: ready\ndata: {"missed":false}\n\n', ...manyEvents(1_000)].join('')
     await page.route(/calls\/events/, (route) => route.abort())

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { useConsole } from './harness.ts'
 import { form } from './tool-fixture.ts'
 
-/** Shows what follows from right to left. */
+/** Makes the text after it run from right to left. */
 const TURN = '\u202e'
 const TURNED = `file${TURN}gpj.exe`
 const SPELLED = 'file\\u202egpj.exe'
@@ -46,7 +46,7 @@ const custom = {
 }
 export default { sources: { Turned: custom } }`
 
-/** Texts and labels of the page that hold a direction character as it is. What a person types into is left out. */
+/** Texts and labels of the page that contain a raw direction character, except for input fields. */
 const TURNED_TEXTS = String.raw`(() => {
   const turns = /[\u200e\u200f\u202a-\u202e\u2066-\u2069]/
   const shown = [...document.querySelectorAll('title, body *:not(script, style, textarea)')]
@@ -58,7 +58,7 @@ const TURNED_TEXTS = String.raw`(() => {
 
 const turnedTexts = (page: Page): Promise<unknown> => page.evaluate(TURNED_TEXTS)
 
-/** Whether the name of a field stands left of its value, and each in one piece. */
+/** Whether the name of a field is left of its value, and neither is split. */
 const NAME_BEFORE_VALUE = `(() => {
   const pre = [...document.querySelectorAll('pre')].find(({ textContent }) => textContent.includes('שם'))
   const places = ['שם', 'יוסף'].map((word) => {
@@ -75,7 +75,7 @@ const NAME_BEFORE_VALUE = `(() => {
   return places[0].right < places[1].left
 })()`
 
-/** The direction of each place in which a text that begins from right to left is shown. */
+/** The direction of each element that shows a text which begins from right to left. */
 const DIRECTIONS = `(() => {
   const places = [...document.querySelectorAll('main *')].filter(
     ({ childElementCount, textContent }) => childElementCount === 0 && /^[\\u0590-\\u05ff]/.test(textContent),
@@ -93,7 +93,7 @@ describe('text from right to left', () => {
     }] }`,
   })
 
-  it('is in its own order, and names in JSON stay before their values', async () => {
+  it('keeps its own order, and names in JSON stay before their values', async () => {
     const page = await collet.page({ path: '/tools/Mail.Send', as: 'operator' })
     await form(page)
     const shown = await page.evaluate(DIRECTIONS)

@@ -34,7 +34,7 @@ const heading = (page: Page, name: string) => page.getByRole('heading', { level:
 describe('the frame of the console, open', () => {
   const collet = useConsole({ config: `export default { tools: [${ECHO}] }` })
 
-  it('leads a browser from the root to the console, and a program not', async () => {
+  it('redirects a browser from the root to the console, but not a program', async () => {
     const page = await collet.page()
     await page.goto(collet.url)
     await heading(page, '').first().waitFor()
@@ -43,7 +43,7 @@ describe('the frame of the console, open', () => {
     expect(answer.headers.get('content-type')).toContain('json')
   })
 
-  it('goes everywhere with the palette', async () => {
+  it('opens every page with the palette', async () => {
     const page = await collet.page({ path: '/tools' })
     await page.keyboard.press('Control+k')
     const field = page.getByRole('combobox', { name: 'Page or tool' })
@@ -75,7 +75,7 @@ describe('the frame of the console, open', () => {
     await field.waitFor({ state: 'detached' })
   })
 
-  it('goes places with keys, shows their map, and lets them be turned off', async () => {
+  it('opens pages with keys, lists the shortcuts, and lets them be turned off', async () => {
     const page = await collet.page({ path: '/tools' })
     await page.keyboard.press('g')
     await page.keyboard.press('e')
@@ -109,7 +109,7 @@ describe('the frame of the console, open', () => {
     await page.getByRole('button', { name: 'Copied' }).waitFor()
   })
 
-  it('keeps the theme, and shows it before anything else', async () => {
+  it('keeps the theme, and applies it before the first paint', async () => {
     const page = await collet.page({ path: '/tools' })
     const ground = () => page.evaluate('getComputedStyle(document.body.parentElement).colorScheme')
     await page.keyboard.press('t')
@@ -120,7 +120,7 @@ describe('the frame of the console, open', () => {
     expect(await page.evaluate('localStorage.getItem("collet-theme")')).toBe(null)
   })
 
-  it('asks to sign in where somebody has to be known, and the one-time link does it', async () => {
+  it('requires a sign-in where a page needs one, and the one-time link signs in', async () => {
     const page = await collet.page({ path: '/calls' })
     await page.getByRole('heading', { name: 'Sign in to see this' }).waitFor()
     await page.getByRole('main').getByRole('button', { name: 'Sign in' }).click()
@@ -132,7 +132,7 @@ describe('the frame of the console, open', () => {
     await known.getByRole('button', { name: /operator/ }).waitFor()
   })
 
-  it('lets somebody in who signed in in another window', async () => {
+  it('accepts a sign-in from another window', async () => {
     const page = await collet.page({ path: '/audit' })
     await page.getByRole('main').getByRole('button', { name: 'Sign in' }).click()
     await page.getByRole('dialog').waitFor()
@@ -144,7 +144,7 @@ describe('the frame of the console, open', () => {
     expect(await page.getByRole('dialog').count()).toBe(0)
   })
 
-  it('is there at once', async () => {
+  it('appears at once', async () => {
     const page = await collet.page({ path: '/tools' })
     const loads: number[] = []
     for (let load = 0; load < 3; load++) {
@@ -156,7 +156,7 @@ describe('the frame of the console, open', () => {
     expect(Math.min(...loads)).toBeLessThan(1500)
   })
 
-  it('can be used with more contrast, and with colours of the system alone', async () => {
+  it('works with more contrast, and with only the colours of the system', async () => {
     const page = await collet.page({ path: '/tools', as: 'operator' })
     await page.emulateMedia({ contrast: 'more' })
     await checkAxe(page, 'more contrast')
@@ -165,7 +165,7 @@ describe('the frame of the console, open', () => {
     expect(await page.evaluate(outline)).toBe('solid')
   })
 
-  it('is watched: errors, breaches of its policy and requests to elsewhere fail a story', async () => {
+  it('is watched: errors, violations of its policy and requests to other hosts fail a test', async () => {
     const page = await collet.page({ path: '/tools' })
     await page.evaluate('setTimeout(() => { throw new Error("on purpose") })')
     await page.evaluate('document.body.insertAdjacentHTML("beforeend", "<i style=\'color: red\'>styled</i>")')
@@ -189,7 +189,7 @@ describe('the frame of the console, open', () => {
     await page.waitForURL('**/console/tools')
   })
 
-  it('tells how long the server has been away, and goes on by itself', async () => {
+  it('shows how long the server has been unreachable, and continues by itself', async () => {
     const page = await collet.page({ path: '/calls', as: 'operator' })
     await heading(page, 'Calls').waitFor()
     await collet.server.stop()
@@ -202,13 +202,13 @@ describe('the frame of the console, open', () => {
     await now.click()
     await page.getByText(/^Not connected since/).waitFor()
     await collet.restart()
-    // It may have retried meanwhile: the button is gone then.
+    // It may have retried in the meantime; then the button is gone.
     await now.click({ timeout: 2000 }).catch(() => undefined)
     await page.getByText('Connected', { exact: true }).waitFor()
     expect(await page.getByText(/^Not connected since/).count()).toBe(0)
   })
 
-  it('shows a place that was first opened while the server was away as soon as it is back', async () => {
+  it('shows a page that was first opened while the server was unreachable as soon as it is back', async () => {
     const page = await collet.page({ path: '/tools', as: 'operator', mayComplain: MISSING_FILES })
     await heading(page, 'Tools').waitFor()
     await page.context().setOffline(true)
@@ -227,7 +227,7 @@ describe('the frame of the console, open', () => {
     await heading(page, 'Settings').waitFor()
   })
 
-  it('loads itself anew when the server has become another version, once', async () => {
+  it('reloads itself once after the server was upgraded', async () => {
     const page = await collet.page({ path: '/tools', as: 'operator', mayComplain: MISSING_FILES })
     await heading(page, 'Tools').waitFor()
     let isGone = true
@@ -239,7 +239,7 @@ describe('the frame of the console, open', () => {
     await again
     isGone = false
     await heading(page, 'Settings').waitFor()
-    // A file that the newer version lacks too is reported once.
+    // A file that the newer version also lacks is reported once.
     await page.route('**/assets/*.js', (route) => route.fulfill({ status: 404 }))
     await page.getByRole('link', { name: 'Approvals' }).click()
     await page.getByRole('heading', { name: 'This page could not be loaded' }).waitFor()
@@ -276,7 +276,7 @@ describe('the frame of the console, with keys', () => {
     ] } }`,
   })
 
-  it('lets a key in, refuses a wrong one, and forgets everything on the way out', async () => {
+  it('accepts a key, refuses a wrong one, and removes everything at sign-out', async () => {
     const page = await collet.page({ path: '/tools' })
     const field = page.getByLabel('API key')
     await page.keyboard.press('Escape')
@@ -309,7 +309,7 @@ describe('the frame of the console, with keys', () => {
     await field.waitFor()
   })
 
-  it('asks nothing that would be refused: each refusal is written down', async () => {
+  it('sends no request that would be refused, because each refusal is recorded', async () => {
     const page = await collet.page({ path: '/tools', as: { key: PLAIN_KEY } })
     const refused: string[] = []
     page.on('response', (response) => {
@@ -332,7 +332,7 @@ describe('the frame of the console, with keys', () => {
     expect(refused).toEqual([])
   })
 
-  it('asks again over the page when the session has ended, and goes on', async () => {
+  it('asks to sign in again over the page after the session has ended, and continues', async () => {
     const page = await collet.page({ path: '/calls', as: { key: KEY } })
     await heading(page, 'Calls').waitFor()
     await page.context().clearCookies()
@@ -345,7 +345,7 @@ describe('the frame of the console, with keys', () => {
     await heading(page, 'Calls').waitFor()
   })
 
-  it('shows nothing of one person to the next who signs in', async () => {
+  it('shows no data of one person to the next who signs in', async () => {
     const page = await collet.page({ path: '/tools/Echo.Say', as: { key: KEY } })
     await page.getByRole('textbox', { name: 'Input as JSON' }).fill('{"secret": "of-ann"}')
     await page.getByRole('button', { name: /^Run/ }).click()

@@ -4,13 +4,13 @@ import { useConsole } from './harness.ts'
 
 const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name })
 
-/** How far the document goes beyond the window, down and to the right. */
+/** How far the document extends beyond the window, down and to the right. */
 const OVERFLOW = `[
   Math.max(0, document.documentElement.scrollHeight - innerHeight),
   Math.max(0, document.documentElement.scrollWidth - innerWidth),
 ]`
 
-/** What goes beyond the right edge of its column. Text that scrolls or is cut within a box of its own does not count. */
+/** Elements that extend beyond the right edge of their column. Text that scrolls or is cut within its own box does not count. */
 const BEYOND_COLUMN = `(() => {
   const isCut = (part, column) => {
     for (let box = part.parentElement; box !== column; box = box.parentElement)
@@ -28,7 +28,7 @@ const BEYOND_COLUMN = `(() => {
   return [...beyond, ...sideways.map((box) => box.tagName + '.' + box.className + ' scrolls sideways')]
 })()`
 
-/** Whether the first and the last letter of a name are seen where there is no room for it. */
+/** Whether the first and the last letter of a name are visible where it does not fit. */
 const ENDS_WITHIN = `(() => {
   const clip = document.querySelector('.tool-link .clip.front')
   const [kit, local] = [clip.querySelector('i').firstChild, clip.querySelector('.tool-name').lastChild]
@@ -51,7 +51,7 @@ const BEYOND_CELL = `[...document.querySelectorAll('main th:not([scope=row]), ma
   return !isCut && range.getBoundingClientRect().right > cell.getBoundingClientRect().right - edge ? [cell.textContent] : []
 })`
 
-/** What is measured rather than seen: room, edges and lines, at the widths that people have. */
+/** Layout that is measured: space, edges and lines, at common window widths. */
 describe('the pages of the console', () => {
   const collet = useConsole({
     config: `export default { tools: [{
@@ -66,7 +66,7 @@ describe('the pages of the console', () => {
   })
   const TOOL = 'EverythingReferenceOfEverySystem.get_resource_reference'
 
-  // Browsers of tests hide their scrollbars, so that a second one is not seen in a picture.
+  // Browsers of tests hide their scrollbars, so a second one would not be visible in a screenshot.
   it.each([
     [1280, 800],
     [390, 844],
@@ -105,7 +105,7 @@ describe('the pages of the console', () => {
     },
   )
 
-  it('has the person on the line of the title on the smallest phone too', async () => {
+  it('shows the person on the line of the title even on the smallest phone', async () => {
     const page = await collet.page({ path: '/sources', as: 'operator', width: 360, height: 740 })
     const middles = await Promise.all(
       [heading(page, 'Sources'), page.getByRole('button', { name: /operator/ })].map(async (part) => {
@@ -118,7 +118,7 @@ describe('the pages of the console', () => {
     await page.getByRole('textbox', { name: 'Add a source' }).waitFor()
   })
 
-  it('counts the tools wherever one begins, without reading them all', async () => {
+  it('counts the tools on every page without reading them all', async () => {
     const page = await collet.page({ path: '/settings', as: 'operator' })
     const asked: string[] = []
     page.on('request', (request) => asked.push(new URL(request.url()).pathname))
@@ -142,7 +142,7 @@ describe('the pages of the console', () => {
     expect(await page.evaluate(BEYOND_CELL)).toEqual([])
   })
 
-  it('cuts the name of a tool at its front, and has all of it under the pointer', async () => {
+  it('cuts the name of a tool at its start, and shows all of it in the tooltip', async () => {
     const page = await collet.page({ path: '/tools', width: 360, height: 740 })
     await page.getByRole('link', { name: TOOL }).waitFor()
     expect(await page.evaluate(ENDS_WITHIN)).toEqual([false, true])

@@ -48,7 +48,7 @@ describe('what models see', () => {
   const collet = useConsole({ config: CONFIG })
   const open = (path: string, more: object = {}) => collet.page({ path, as: { key: KEY }, ...more })
 
-  it('the catalog says what a long list costs, and leads to the page', async () => {
+  it('the catalog states the cost of a long list, and links to the page', async () => {
     const page = await open('/tools')
     await page.getByText(/reads about [\d,]+ tokens/).waitFor()
     await checkAxe(page, 'the catalog with a long list')

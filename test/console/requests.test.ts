@@ -4,12 +4,12 @@ import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { useConsole } from './harness.ts'
 
-/** The requests behind clicks, and what a dialog or a sign-out leaves behind. */
+/** The requests that clicks send, and what remains after a dialog or a sign-out. */
 
 const ROOT = 'root-key-that-is-long-enough-for-a-test'
 const AGENT = 'agent-key-that-is-long-enough-for-a-test'
 
-/** An MCP server of a few lines, whose tools are in a file beside it. */
+/** A small MCP server, whose tools are in a file beside it. */
 const CHANGING = `
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -138,7 +138,7 @@ describe('keys', () => {
     ])
   })
 
-  it('created with what the form says; the next form begins anew', async () => {
+  it('created with the values of the form; the next form is empty', async () => {
     const page = await collet.page({ path: '/access', as: 'operator' })
     await button(page, 'Create key').click()
     const field = (name: string) => dialog(page).getByLabel(name, { exact: false })
@@ -171,7 +171,7 @@ describe('keys', () => {
 })
 
 describe('secrets', () => {
-  it('are replaced in the tenant they are of, and the next form knows nothing of the last', async () => {
+  it('are replaced in their own tenant, and the next form is empty', async () => {
     const page = await collet.page({ path: '/access?section=secrets', as: 'operator' })
     await button(page, 'Secret').click()
     const field = (name: string) => dialog(page).getByLabel(new RegExp(`^${name}`))
@@ -221,7 +221,7 @@ describe('changed definitions', () => {
   const card = (page: Page, name: string) =>
     page.getByRole('article').filter({ has: page.getByRole('heading', { name, exact: true }) })
 
-  it('are decided as they were looked at: one that changed again is not', async () => {
+  it('are decided only as they were shown: one that changed again is not decided', async () => {
     await expect.poll(async () => (await pinOf('Changing.one'))?.state).toBe('served')
     await change('Works for everyone.')
     const looked = (await pinOf('Changing.one')).waiting.hash
@@ -247,7 +247,7 @@ describe('changed definitions', () => {
     await page.unroute('**/admin/pins**')
   })
 
-  it('are accepted all at once as they were looked at, and not when one of them changed again', async () => {
+  it('are accepted together only as they were shown, and not if one of them changed again', async () => {
     await change('Works for everyone in the team.')
     const hashes = async () => ({
       'Changing.one': (await pinOf('Changing.one')).waiting.hash,
@@ -282,7 +282,7 @@ describe('changed definitions', () => {
 describe('a session', () => {
   const STORED = 'JSON.stringify([...Object.entries(localStorage), ...Object.entries(sessionStorage)])'
 
-  it('leaves nothing of its person in the browser after a sign-out', async () => {
+  it('leaves no data of the person in the browser after a sign-out', async () => {
     const page = await collet.page({
       path: '/tools/Bank.Pay',
       as: { key: ROOT },
@@ -302,7 +302,7 @@ describe('a session', () => {
     ])
   })
 
-  it('that ended and began again asks anew for what is on screen', async () => {
+  it('that ended and began again refetches what is on screen', async () => {
     const page = await collet.page({ path: '/access', as: { key: ROOT } })
     await page.getByRole('row', { name: /^root in the config/ }).waitFor()
     await page.context().clearCookies()
@@ -318,7 +318,7 @@ describe('a session', () => {
 })
 
 describe('approvals', () => {
-  it('are decided with the reason that was written, and the number in the rail follows at once', async () => {
+  it('are decided with the typed reason, and the number in the rail changes at once', async () => {
     const park = async (nth: number): Promise<string> => {
       const answer = await fetch(`${collet.url}/tools/call`, {
         method: 'POST',

@@ -16,7 +16,7 @@ describe('a call whose answer was not seen', () => {
   const collet = useConsole({ config: OPEN.replace('sources: { github }', `sources: { github, ${HOST} }`) })
   const open = (tool: string, options = {}) => collet.page({ path: `/tools/${tool}`, ...options })
 
-  it('runs a tool that changes something once, although the answer was lost', async () => {
+  it('runs a tool with effects once, although the answer was lost', async () => {
     const page = await open('Door.Ring', { mayComplain: [/ERR_FAILED/] })
     await form(page)
     await page.getByRole('textbox', { name: /^door/ }).fill('front')
@@ -42,7 +42,7 @@ describe('a call whose answer was not seen', () => {
     expect(await outputOf(page)).toEqual({ rings: 3 })
   })
 
-  it('still knows of a call that was sent before the page was loaded anew', async () => {
+  it('finds a call that was sent before the page was reloaded', async () => {
     const page = await open('Door.Ring?input=%7B%22door%22%3A%22back%22%7D', { mayComplain: [/ERR_FAILED/] })
     await form(page)
     expect(await inputOf(page)).toEqual({ door: 'back' })
@@ -112,7 +112,7 @@ describe('a call whose answer was not seen', () => {
     },
   )
 
-  it('goes on with a call that waited for approval while the page was loaded anew, and with no other input', async () => {
+  it('continues a call that waited for approval while the page was reloaded, and only with its own input', async () => {
     const page = await open('Bank.Pay?input=%7B%22amount%22%3A7%7D', { as: 'operator' })
     await form(page)
     await page.getByRole('button', { name: 'Run for real' }).click()
@@ -141,7 +141,7 @@ describe('a call whose answer was not seen', () => {
     await page.getByRole('link', { name: /^Calls\s*1$/ }).waitFor()
   })
 
-  it('goes on for who signs in as the operator meanwhile: calls here are of nobody, before and after', async () => {
+  it('continues after a sign-in as the operator: calls are anonymous before and after it', async () => {
     const page = await open('Bank.Pay?input=%7B%22amount%22%3A9%7D')
     await form(page)
     await page.getByRole('button', { name: 'Run for real' }).click()
@@ -162,7 +162,7 @@ describe('a call whose answer was not seen', () => {
   })
 
   // The last one: its key closes the server.
-  it('is not sent once more under the name of who signs in meanwhile', async () => {
+  it('is not sent again under the name of a person who signs in meanwhile', async () => {
     const page = await open('Bank.Pay?input=%7B%22amount%22%3A10%7D')
     await form(page)
     await page.getByRole('button', { name: 'Run for real' }).click()

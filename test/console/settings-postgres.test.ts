@@ -5,7 +5,7 @@ import { CONFIG, callAs, clipboard, dialog, part } from './settings-fixture.ts'
 describe('Keys, usage and journal on PostgreSQL', () => {
   const replicated = useConsole({ config: CONFIG, engine: 'postgres' })
 
-  it('makes a key, shows its use, revokes it, and verifies the journal', async () => {
+  it('creates a key, shows its use, revokes it, and verifies the journal', async () => {
     const page = await replicated.page({ path: '/access', as: 'operator' })
     await page.getByRole('button', { name: 'Create key' }).click()
     await dialog(page).getByLabel('Name').fill('support-bot')

@@ -7,7 +7,7 @@ import { CLERK_KEY, CONFIG, callAs, clipboard, echo, part, ROOT_KEY } from './se
 const collet = useConsole({ config: CONFIG })
 
 describe('Settings: usage and limits', () => {
-  it('shows who used how much, and what is left, in amber when it is nearly nothing', async () => {
+  it('shows usage by caller and what is left, in amber when little is left', async () => {
     for (let nth = 0; nth < 9; nth += 1) expect(await callAs(ROOT_KEY, collet)).toBe(200)
     const page = await collet.page({ path: '/settings', as: 'operator' })
     const limits = part(page, 'Limits and budgets')
@@ -29,7 +29,7 @@ describe('Settings: usage and limits', () => {
 })
 
 describe('Settings: clients and config', () => {
-  it('has what each client needs, for everything or one toolset', async () => {
+  it('has the configuration of each client, for all tools or one toolset', async () => {
     const page = await collet.page({ path: '/settings', as: 'operator' })
     await page.getByRole('button', { name: 'Clients' }).click()
     const clients = part(page, 'Connect a client')
@@ -76,7 +76,7 @@ describe('Settings: clients and config', () => {
     }
   })
 
-  it('reads the config again and says what changed, and what is wrong with it', async () => {
+  it('reloads the config and shows what changed, or what is wrong with it', async () => {
     const page = await collet.page({ path: '/settings', as: 'operator' })
     await page.getByRole('button', { name: 'Server', exact: true }).click()
     await part(page, 'Server').getByText('SQLite').waitFor()
@@ -100,7 +100,7 @@ describe('Settings: clients and config', () => {
   })
 })
 
-describe('Settings: who may what', () => {
+describe('Settings: permissions', () => {
   it('shows no part that the credential may not see, and asks for nothing that would be refused', async () => {
     const page = await collet.page({ path: '/settings', as: { key: CLERK_KEY } })
     const refused: string[] = []

@@ -19,7 +19,7 @@ const manifest: Readonly<Record<string, Chunk>> = JSON.parse(
   readFileSync(join(BUILT, 'manifest.json'), 'utf8'),
 )
 
-/** The chunk and everything that it imports at once. */
+/** The chunk and everything that it imports statically. */
 function loadedWith(name: string, seen = new Set<string>()): ReadonlySet<string> {
   if (seen.has(name)) return seen
   seen.add(name)
@@ -34,7 +34,7 @@ function gzippedKb(names: Iterable<string>): number {
 }
 
 describe('the built console', () => {
-  it('loads little at first, whichever place somebody comes to', () => {
+  it('loads little at first, whichever page is opened', () => {
     const common = loadedWith('index.html')
     const places = manifest['index.html']?.dynamicImports ?? []
     expect(places.length).toBeGreaterThanOrEqual(8)
@@ -51,7 +51,7 @@ describe('the built console', () => {
     expect(gzippedKb(loadedWith('approval.html'))).toBeLessThanOrEqual(MAX_APPROVAL_LOAD_KB)
   })
 
-  it('is small on the disk, and holds no source maps', () => {
+  it('is small on the disk, and contains no source maps', () => {
     const files = globSync('**/*', { cwd: BUILT }).filter((name) => statSync(join(BUILT, name)).isFile())
     const bytes = files.reduce((sum, name) => sum + statSync(join(BUILT, name)).size, 0)
     process.stdout.write(`dist/console: ${(bytes / 1e6).toFixed(2)} MB in ${files.length} files\n`)
@@ -59,7 +59,7 @@ describe('the built console', () => {
     expect(files.filter((name) => name.endsWith('.map'))).toEqual([])
   })
 
-  it('names no colour outside of its tokens, and writes no style and no script into the page', () => {
+  it('uses no colours besides its tokens, and no inline styles or scripts', () => {
     const sources = globSync('console/**/*.{css,tsx,ts,html}', { cwd: join(BUILT, '../..') })
     const texts = sources.map((file) => ({ file, text: readFileSync(join(BUILT, '../..', file), 'utf8') }))
     const coloured = texts.filter(
@@ -72,7 +72,7 @@ describe('the built console', () => {
       )
   })
 
-  it('carries the licences of what it is built from', () => {
+  it('contains the licences of its dependencies', () => {
     const text = readFileSync(join(BUILT, 'licenses.md'), 'utf8')
     for (const name of ['react', 'react-dom', '@tanstack/react-router', '@ariakit/react'])
       expect(text).toContain(name)

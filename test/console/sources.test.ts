@@ -10,7 +10,7 @@ const CLERK = 'c'.repeat(40)
 const CHANGING = 'changing.mjs'
 const PROGRAM = 'node_modules/@modelcontextprotocol/server-everything/dist/index.js'
 
-/** An MCP server of a few lines, whose tools are in a file beside it. */
+/** A small MCP server, whose tools are in a file beside it. */
 const SERVER = `
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -66,7 +66,7 @@ describe('Sources', () => {
     await page.getByRole('menuitem', { name: what }).click()
   }
 
-  it('says which step to a source fails and what to do, and that what comes after was not reached', async () => {
+  it('shows which step to a source fails and what to do, and that later steps were not reached', async () => {
     const page = await console_.page({ path: '/sources', as: 'operator' })
     const doctor = card(page, 'Tracker')
     await doctor.getByText(/^Unavailable since/).waitFor()
@@ -97,7 +97,7 @@ describe('Sources', () => {
     await dialog.waitFor({ state: 'detached' })
   })
 
-  it('holds changed definitions until somebody accepts or rejects them', async () => {
+  it('holds changed definitions until a person accepts or rejects them', async () => {
     const page = await console_.page({ path: '/sources', as: 'operator' })
     await row(page, 'Changing').getByText('Reachable').waitFor()
     writeFileSync(
@@ -122,7 +122,7 @@ describe('Sources', () => {
     await other.getByRole('button', { name: /^Accept as/ }).click()
     await button(page, 'Accept change').click()
     await other.waitFor({ state: 'detached' })
-    // Two that are harmless are accepted together.
+    // Two harmless changes are accepted together.
     writeFileSync(join(console_.folder, 'tools.json'), toolsWith('Works on an issue of a project.'))
     await choose(page, 'Changing', 'Read again')
     await button(page, 'Accept all of Changing…').click()
@@ -190,7 +190,7 @@ describe('Sources', () => {
     ])
   })
 
-  it('says why something cannot be added, shows what a program writes, and stops when asked', async () => {
+  it('says why a source cannot be added, shows the output of a program, and stops on request', async () => {
     const page = await console_.page({ path: '/sources', as: 'operator' })
     await page.getByLabel('Add a source').fill('http://127.0.0.1:9/nothing')
     await button(page, 'Add source').click()
@@ -228,7 +228,7 @@ describe('Sources', () => {
     expect(await button(clerk, 'Add source').count()).toBe(0)
   })
 
-  it('has everything on a phone', async () => {
+  it('has all sections on a phone', async () => {
     const phone = await console_.page({ path: '/sources', as: 'operator', width: 390, height: 844 })
     await card(phone, 'Tracker').getByText('Fix:').waitFor()
     await checkAxe(phone, 'connections on a phone')

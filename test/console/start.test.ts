@@ -48,7 +48,7 @@ const step = (page: Page, name: string) =>
 describe('the first steps', () => {
   const collet = useConsole({ config: `export default { tools: ${TOOLS} }` })
 
-  it('are there within a second and a half, and say what is open', async () => {
+  it('appear within a second and a half, and show what is still to be done', async () => {
     const times: number[] = []
     for (let nth = 0; nth < 3; nth += 1) {
       const page = await collet.page({ path: '/' })
@@ -75,7 +75,7 @@ describe('the first steps', () => {
     await shoot(page, 'start-new')
   })
 
-  it('run a tool, wait for an agent, and are left for good', async () => {
+  it('run a tool, wait for an agent, and can be dismissed permanently', async () => {
     const page = await collet.page({ path: '/' })
     await page.getByLabel('b', { exact: true }).fill('40')
     await expect.poll(() => echo(page)).toBe(`collet call Calculator.Add '{"a":2,"b":40}'`)
@@ -148,7 +148,7 @@ describe('the first steps', () => {
   })
 })
 
-describe('the first steps, where there is nothing to try', () => {
+describe('the first steps without any tool', () => {
   const key = 'a-key-that-is-long-enough-for-a-test'
   const collet = useConsole({
     config: `export default { tools: [], auth: { apiKeys: [{ id: 'ann', key: '${key}', scopes: [] }] } }`,
@@ -167,7 +167,7 @@ describe('the first steps, where there is nothing to try', () => {
   })
 })
 
-describe('the first page of people with few rights', () => {
+describe('the first page of people with few permissions', () => {
   const keys = {
     approver: 'a'.repeat(40),
     caller: 'c'.repeat(40),
@@ -189,7 +189,7 @@ describe('the first page of people with few rights', () => {
     const page = await collet.page({ path: '/', as: { key: keys.approver } })
     await page.waitForURL('**/console/approvals')
     await page.getByRole('heading', { name: 'Approvals' }).waitFor()
-    // A person who also sets the server up has the steps.
+    // A person who may also set up the server sees the steps.
     const both = await collet.page({ path: '/', as: { key: keys.both } })
     await step(both, 'Add a source').waitFor()
     expect(await both.getByText('cannot add sources').count()).toBe(0)
@@ -223,7 +223,7 @@ describe('the first page of people with few rights', () => {
     expect(newest).toMatchObject({ calls: [{ principal: 'key:both', by: 'operator', state: 'succeeded' }] })
   })
 
-  it('says what a caller may and may not do, and not what it cannot know', async () => {
+  it('shows what a caller may and may not do, and nothing that it may not see', async () => {
     await fetch(`${collet.url}/tools/call`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-api-key': keys.both },
@@ -242,7 +242,7 @@ describe('the first page of people with few rights', () => {
 /** The stories above are on SQLite. */
 const ENGINES = ['postgres', 'sqlite'] as const
 
-describe.each(ENGINES.slice(0, sized(1, 2)))('a newcomer on %s', (engine) => {
+describe.each(ENGINES.slice(0, sized(1, 2)))('a new user on %s', (engine) => {
   const collet = useConsole({ config: `export default { tools: ${TOOLS} }`, engine })
 
   it('tries a tool, adds an MCP server by its command, approves a call and finds it all in Calls', async () => {

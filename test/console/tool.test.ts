@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { checkAxe, shoot, useConsole } from './harness.ts'
 import { form, input, inputOf, OPEN, outputOf, result, runButton } from './tool-fixture.ts'
 
-/** What a browser takes from a page that came over plain http from another machine. */
+/** Features that a browser denies to a page from another machine over plain http. */
 const PLAIN_HTTP = `Object.defineProperty(navigator, 'clipboard', { value: undefined })
 Object.defineProperty(crypto, 'randomUUID', { value: undefined })`
 
@@ -12,7 +12,7 @@ describe('the page of a tool', () => {
   const collet = useConsole({ config: OPEN })
   const open = (tool: string, options = {}) => collet.page({ path: `/tools/${tool}`, ...options })
 
-  it('says what a tool is, may do, needs, takes and gives', async () => {
+  it('shows the description, policy, requirements, input and output of a tool', async () => {
     const page = await open('Gmail.GetEmails', { as: 'operator' })
     await page.getByRole('heading', { level: 1, name: 'Gmail.GetEmails' }).waitFor()
     await page.getByText('Lists messages that match a Gmail search, newest first.').waitFor()
@@ -35,7 +35,7 @@ describe('the page of a tool', () => {
     )
   })
 
-  it('shows its schemas in words, as they are checked and as models are told, and keeps that in the address', async () => {
+  it('shows its schemas in words, as JSON Schema and as sent to models, and keeps the view in the address', async () => {
     const page = await open('Gmail.GetEmails')
     const schemas = page.getByRole('region', { name: 'Schemas' })
     await schemas.getByText('integer, 1 to 100').waitFor()
@@ -59,7 +59,7 @@ describe('the page of a tool', () => {
     await schemas.getByText('integer, 1 to 100').waitFor()
   })
 
-  it('shows one that gives nothing back, and lets the server judge what is written', async () => {
+  it('shows a tool without output, and leaves validation to the server', async () => {
     const page = await open('Quiet.Do')
     const schemas = page.getByRole('region', { name: 'Schemas' })
     await schemas.getByText('None').first().waitFor()
@@ -73,7 +73,7 @@ describe('the page of a tool', () => {
       .waitFor()
   })
 
-  it('keeps its place when the input is long, and copies where the browser has no clipboard to give', async () => {
+  it('keeps its position when the input is long, and copies without the clipboard API', async () => {
     const page = await open('Gmail.GetEmails')
     await form(page)
     const query = 'x'.repeat(2000)
@@ -95,7 +95,7 @@ describe('the page of a tool', () => {
     await result(page).getByText('Succeeded').waitFor()
   })
 
-  it('has another version one choice away, in the address', async () => {
+  it('opens another version with one choice, and keeps it in the address', async () => {
     const page = await open('Gmail.GetEmails')
     await page.getByLabel('Version').selectOption('1.1.0')
     await page.waitForURL('**/tools/Gmail.GetEmails?version=1.1.0')
@@ -126,7 +126,7 @@ describe('the page of a tool', () => {
     await old.getByText('It has 1.1.0, 1.2.0').waitFor()
   })
 
-  it('says what its source changed, and that it is down', async () => {
+  it('shows what its source changed, and that the source is down', async () => {
     const path = '/tools/github.create_issue'
     const before = await collet.page({ path, as: 'operator' })
     await runButton(before).click()
@@ -151,7 +151,7 @@ describe('the page of a tool', () => {
     await page.waitForURL('**/console/sources')
   })
 
-  it('keeps the form and the JSON the same, and offers examples', async () => {
+  it('keeps the form and the JSON equal, and offers examples', async () => {
     const page = await open('Gmail.GetEmails')
     await form(page)
     expect(await inputOf(page)).toEqual({ query: 'is:unread', max_results: 2 })
@@ -234,7 +234,7 @@ describe('the page of a tool', () => {
     expect(await outputOf(page)).toMatchObject(expected)
   })
 
-  it('goes deep, and folds what is many', async () => {
+  it('shows nested fields, and folds many fields', async () => {
     const deep = await open('Form.Deep')
     await deep.getByRole('textbox', { name: /^level8/ }).fill('here')
     expect(JSON.stringify(await inputOf(deep))).toBe(

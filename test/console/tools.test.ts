@@ -8,7 +8,10 @@ import { tasksDuring } from './page-tasks.ts'
 const KEY = 'a-key-that-is-long-enough-for-a-test'
 const EVIL = '<img src=x onerror="window.hurt = 1"><script>window.hurt = 2</script>'
 
-/** Tools in every condition. The source `tracker` is down while there is a file `down`, `github` offers another text while there is `changed`. */
+/**
+ * Tools in every condition. The source `tracker` is down while there is a file `down`, `github` offers a different description
+ * while there is `changed`.
+ */
 const CONFIG = `
   import { existsSync } from 'node:fs'
   const tool = (id, description, policy, more) => ({
@@ -72,7 +75,7 @@ describe('the catalog', () => {
   const collet = useConsole({ config: CONFIG })
   const open = (path = '/tools', more: object = {}) => collet.page({ path, as: { key: KEY }, ...more })
 
-  it('shows each tool with what it may do and the worst thing that is true of it', async () => {
+  it('shows each tool with its tier and its most serious problem', async () => {
     writeFileSync(join(collet.folder, 'down'), '')
     writeFileSync(join(collet.folder, 'changed'), '')
     await collet.admin('/admin/sources/github/refresh', { method: 'POST', body: '{}' })
@@ -98,7 +101,7 @@ describe('the catalog', () => {
     await shoot(page, 'tools')
   })
 
-  it('tells the operator for which tenants a tool is', async () => {
+  it('shows the operator which tenants may use a tool', async () => {
     const page = await collet.page({ path: '/tools?q=ledger', as: 'operator' })
     await rowOf(page, 'Ledger.Book').getByText('only for northwind, acme').waitFor()
     await checkAxe(page, 'tools of tenants')
@@ -106,7 +109,7 @@ describe('the catalog', () => {
     await page.getByText('Only for the tenants northwind, acme.').waitFor()
   })
 
-  it('searches while one types, keeps it in the address, and says the command', async () => {
+  it('searches at each keystroke, keeps the query in the address, and shows the command', async () => {
     const page = await open()
     await page.locator('h1').click()
     await page.keyboard.press('/')
@@ -125,7 +128,7 @@ describe('the catalog', () => {
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe('collet tools --tier write pull')
   })
 
-  it('filters by source, tier, approval, needs and health; a filter says how many it leaves', async () => {
+  it('filters by source, tier, approval, needs and health; each filter shows how many tools it leaves', async () => {
     const page = await open()
     const cases: readonly (readonly [string, string, string, readonly string[]])[] = [
       [
@@ -170,7 +173,7 @@ describe('the catalog', () => {
     expect(new URL(page.url()).search).toBe('')
   })
 
-  it('orders, by calls too for who may see them', async () => {
+  it('sorts, also by calls for people who may see them', async () => {
     const page = await open()
     const order = page.getByRole('combobox', { name: 'Order' })
     const first = () => page.locator('.tool-name').first().innerText()
@@ -192,7 +195,7 @@ describe('the catalog', () => {
     ).toBe(1)
   })
 
-  it('goes to another version of a tool, and with keys through the list', async () => {
+  it('opens another version of a tool, and navigates the list with keys', async () => {
     const page = await open()
     await rowOf(page, 'Calculator.Add')
       .getByRole('button', { name: 'Version of Calculator.Add: 1.1.0' })
@@ -211,7 +214,7 @@ describe('the catalog', () => {
     await page.waitForURL('**/console/tools/System.Time')
   })
 
-  it('goes from the search to what it found without another key, and comes back to it', async () => {
+  it('moves from the search to the results and back with the keyboard', async () => {
     const page = await open()
     const focused = () => page.evaluate('document.activeElement?.querySelector(".tool-name")?.textContent')
     await status(page, /^12 found/).waitFor()
@@ -233,7 +236,7 @@ describe('the catalog', () => {
     await page.getByRole('heading', { name: /^No tool matches "nothing/ }).waitFor()
   })
 
-  it('says what will appear where there is nothing yet, and leads there', async () => {
+  it('describes in an empty list what will appear, and links to the next step', async () => {
     const page = await collet.page({ as: 'operator' })
     const nothing = { tools: [], sources: {}, requirements: [], changes: {} }
     await page.route('**/admin/tools', (route) => route.fulfill({ json: nothing }))
@@ -255,7 +258,7 @@ describe('the catalog', () => {
     expect(await names(page)).toEqual(['tracker.create_comment'])
   })
 
-  it('shows what changes by itself, says when it cannot, and goes on', async () => {
+  it('shows changes live, says when it cannot, and continues', async () => {
     const page = await open()
     await rowOf(page, 'Unavailable').waitFor()
     rmSync(join(collet.folder, 'down'))
@@ -347,7 +350,7 @@ describe('ten thousand tools, on PostgreSQL', () => {
     await expect.poll(() => rows(page).first().getAttribute('aria-rowindex')).toBe('2')
   })
 
-  it('takes what others wrote as text', async () => {
+  it('shows untrusted content as text', async () => {
     const page = await collet.page({ path: '/tools?q=evil' })
     await rowOf(page, 'Evil.Tool').waitFor()
     expect(await rowOf(page, 'Evil.Tool').innerText()).toContain('<img src=x')
@@ -383,7 +386,7 @@ describe('ten thousand tools, on PostgreSQL', () => {
     said.push(
       `searching ${TOOLS} tools: ${wordsFor(tasks)}; ${median.toFixed(0)} ms from key to frame (median of ${took.length}, with all that the machine did meanwhile)`,
     )
-    // The first key takes about twice as long as the others; a crowded machine makes processor time longer, too.
+    // The first key takes about twice as long as the others; a busy machine increases processor time, too.
     expect(tasks.filter((ms) => ms > LONG_MS).length).toBeLessThanOrEqual(1)
     expect(await page.locator('.tool-name').first().innerText()).toMatch(/CreateInvoice\d*42/)
     await page.waitForURL('**/tools?q=create+invoice+42')

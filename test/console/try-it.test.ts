@@ -14,7 +14,7 @@ describe('a real call', () => {
   const collet = useConsole({ config: OPEN })
   const open = (tool: string, options = {}) => collet.page({ path: `/tools/${tool}`, ...options })
 
-  it('shows the exchange without what is the browser’s own, and a text for programs that works', async () => {
+  it('shows the exchange without the browser’s session, and a working snippet', async () => {
     const page = await open('Gmail.GetEmails', { as: 'operator' })
     await form(page)
     await runButton(page).click()
@@ -88,7 +88,7 @@ export const getEmailsTool = config.tools.find(({ id }) => id === 'Gmail.GetEmai
     expect(await result(imported).getByRole('button', { name: 'Test' }).count()).toBe(0)
   })
 
-  it('puts what the server found beside the fields', async () => {
+  it('shows the errors of the server beside the fields', async () => {
     const page = await open('Bank.Pay')
     await form(page)
     await input(page).fill('{"amount": "much", "to": {}}')
@@ -100,7 +100,7 @@ export const getEmailsTool = config.tools.find(({ id }) => id === 'Gmail.GetEmai
     await checkAxe(page, 'a refused input')
   })
 
-  it('waits for approval, and goes on when somebody has given it', async () => {
+  it('waits for approval, and continues once it is granted', async () => {
     const page = await open('Bank.Pay')
     await form(page)
     await input(page).fill('{"amount": 5}')
@@ -127,7 +127,7 @@ export const getEmailsTool = config.tools.find(({ id }) => id === 'Gmail.GetEmai
     expect(await pending.json()).toMatchObject({ approvals: [] })
   })
 
-  it('shows how far a tool is, and stops it', async () => {
+  it('shows the progress of a tool, and stops it', async () => {
     const page = await open('Slow.Count')
     await page.getByRole('button', { name: 'Run for real' }).click()
     await result(page)
@@ -142,7 +142,7 @@ export const getEmailsTool = config.tools.find(({ id }) => id === 'Gmail.GetEmai
     expect(await result(page).getByText('Failed', { exact: true }).count()).toBe(0)
   })
 
-  it('says what failed and what to do', async () => {
+  it('shows what failed and what to do', async () => {
     const page = await open('Bad.Luck')
     await runButton(page).click()
     await result(page).getByText('Failed', { exact: true }).waitFor()
@@ -161,7 +161,7 @@ export const getEmailsTool = config.tools.find(({ id }) => id === 'Gmail.GetEmai
     await checkAxe(needy, 'a tool that lacks something')
   })
 
-  it('cuts what is long, and shows pictures and nothing that could run', async () => {
+  it('cuts long values, and shows images but nothing that could run', async () => {
     const big = await open('Big.Text')
     await runButton(big).click()
     const output = result(big).getByRole('region', { name: 'Output' })
@@ -183,7 +183,7 @@ export const getEmailsTool = config.tools.find(({ id }) => id === 'Gmail.GetEmai
     await shoot(art, 'tool-content')
   })
 
-  it('takes texts of others as texts', async () => {
+  it('shows untrusted content as text', async () => {
     const page = await open('Evil.Words')
     await form(page)
     await runButton(page).click()
@@ -211,7 +211,7 @@ const KEY = 'a-key-that-is-long-enough-for-a-test'
 const oauth = await startAuthorizationServer()
 const GOOGLE = `{ issuer: '${oauth.issuer}', clientId: 'collet', clientSecret: '${CLIENT_SECRET}', alwaysScopes: ['openid', 'offline_access'], parameters: { prompt: 'consent' } }`
 
-describe('a server that wants to know who calls', () => {
+describe('a server that requires credentials', () => {
   afterAll(() => oauth[Symbol.asyncDispose]())
   const collet = useConsole({
     engine: 'postgres',
@@ -219,7 +219,7 @@ describe('a server that wants to know who calls', () => {
 export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: { providers: { google: ${GOOGLE} } }, auth: { apiKeys: [{ id: 'ann', key: '${KEY}' }] } }`,
   })
 
-  it('calls as the one who signed in, and copies a place for a key', async () => {
+  it('calls as the signed-in person, and copies a placeholder for the key', async () => {
     const page = await collet.page({ path: '/tools/Gmail.GetEmails', as: { key: KEY } })
     await form(page)
     await runButton(page).click()
@@ -250,7 +250,7 @@ export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: 
     expect(await outputOf(page)).toBe(12)
   })
 
-  it('leads to the provider for access, and goes on when it was given', async () => {
+  it('links to the provider, and continues once access is granted', async () => {
     const page = await collet.page({ path: '/tools/Needs.Access', as: { key: KEY } })
     await page.getByText('not stored for key:ann yet.').waitFor()
     await runButton(page).click()

@@ -10,9 +10,9 @@ import { type Plan, startProvider } from '../agents/provider.ts'
 import { makeShop } from '../agents/shop.ts'
 
 /**
- * Agent loops that are killed at every step and started again, in every library. A step is a request to the model, or an effect whose
- * reply the loop never gets. `resumed`: the loop begins with what it saved. `retried`: it begins anew, so the model makes all its calls
- * again under other ids.
+ * Agent loops that are killed at every step and started again, in every library. A step is a request to the model, or an effect
+ * whose reply the loop never gets. `resumed`: the loop begins with its saved state. `retried`: it starts over, so the model makes
+ * all its calls again under other ids.
  */
 
 const MAIL = { name: 'Shop_Mail', input: { to: 'ann@example.com' } }
@@ -101,7 +101,7 @@ describe.each(Object.keys(LOOPS))('%s', (library) => {
   )
 })
 
-/** Two steps are reached between kills, so that a loop that begins anew gets on. */
+/** Two steps are reached between kills, so that a loop that starts over makes progress. */
 function everyOther(times: number) {
   let killed = 0
   return (step: number): boolean => {

@@ -23,10 +23,10 @@ interface Upstream {
   readonly url: string
   /** How often the tool was started. */
   runs(): number
-  /** How often the task was asked about. */
+  /** How often the task was polled. */
   polls(): number
   finish(): void
-  /** Forgets all tasks, as a server does that keeps them in memory and is started again. */
+  /** Forgets all tasks, like a server that keeps them in memory and is restarted. */
   forget?(): void
 }
 
@@ -173,7 +173,7 @@ function makeFolder(upstream: Upstream, store: string) {
 
 const call = (server: ServerProcess) => CALL_WAYS.OTC(server.url, { tool: 'Up.Job_Write', key: 'one' })
 
-/** Starts the call, and kills the server once it asks about the task. */
+/** Starts the call, and kills the server once it polls the task. */
 async function killDuringTask(server: ServerProcess, upstream: Upstream): Promise<void> {
   call(server).catch(() => undefined)
   await vi.waitFor(() => expect(upstream.polls()).toBeGreaterThan(0), LIMIT_MS)

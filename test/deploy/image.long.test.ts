@@ -16,7 +16,7 @@ function runsOf(stage: string): readonly string[] {
   return [...own.matchAll(/^RUN (.*)$/gm)].map(([, command = '']) => command)
 }
 
-/** Runs them in a folder that stands for the root of the image. Packages come from npm's cache: nothing is fetched. */
+/** Runs them in a folder that represents the root of the image. Packages come from npm's cache: nothing is fetched. */
 function runStage(stage: string, workdir: string): void {
   for (const command of runsOf(stage)) {
     execFileSync('sh', ['-ec', command.replaceAll(' /tmp', ` ${folder}/tmp`)], {

@@ -40,7 +40,7 @@ it('has a program for each library', () => {
 })
 
 it.each(programs.map(({ text }) => [/^\/\/ (\S+)/.exec(text)?.[1] ?? '', text] as const))(
-  '%s prints what the page says, and sends one mail',
+  '%s prints what the page shows, and sends one mail',
   async (name, text) => {
     shop.effects.length = 0
     const program = text.replaceAll(/'(collet\/[\w-]+)'/g, (_, id: string) => `'${import.meta.resolve(id)}'`)

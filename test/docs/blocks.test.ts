@@ -17,7 +17,7 @@ import { readBlocks } from './markdown-blocks.ts'
 const ROOT = resolve(import.meta.dirname, '../..')
 const PAGES = globSync('{README.md,docs/*.md,docs/{protocols,recipes,sources}/*.md}', { cwd: ROOT }).sort()
 
-/** `text` is what programs print; nginx, yaml and jsonc are files of others, which their own tests read. */
+/** `text` is what programs print; nginx, yaml and jsonc are files of other programs, which separate tests read. */
 const LANGUAGES: ReadonlySet<string> = new Set([
   'ts',
   'js',

@@ -59,7 +59,7 @@ describe.each(['docs/protocols/otc.md', 'docs/protocols/openwop.md', 'docs/proto
       .map((block, index) => ({ block, sample: sampleAfter(blocks, index) }))
       .filter(({ block }) => block.language === 'sh')
 
-    it('are there', () => {
+    it('exist', () => {
       expect(shell.length).toBeGreaterThan(1)
     })
 
@@ -80,7 +80,7 @@ describe.each(['docs/protocols/otc.md', 'docs/protocols/openwop.md', 'docs/proto
   },
 )
 
-/** Answers follow each other without a space; an OTC answer begins with `$schema`, a descriptor with its id. */
+/** Answers follow each other without a separator; an OTC answer begins with `$schema`, a descriptor with its id. */
 function lastAnswerStart(output: string): number {
   if (output.startsWith('{"events"')) return 0
   if (output.startsWith('{"jsonrpc"')) return output.lastIndexOf('{"jsonrpc"')

@@ -24,7 +24,7 @@ const execute = promisify(execFile)
 const FLAGS = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
 const RECIPES = readdirSync(join(ROOT, 'docs/recipes')).map((name) => `docs/recipes/${name}`)
 
-/** A project as its author has it, but with the sources in place of the built package: a build takes longer than all programs together. */
+/** A project with the sources instead of the built package, because a build takes longer than all programs together. */
 function makeProject(): string {
   const project = mkdtempSync(join(tmpdir(), 'collet-guides-'))
   writeFileSync(join(project, 'package.json'), '{"type":"module"}')
@@ -34,7 +34,7 @@ function makeProject(): string {
   return project
 }
 
-/** Pages that are programs alone: each prints what it shows, in comments or below. */
+/** Pages that consist of programs: each prints the output shown in its comments or below it. */
 const PROGRAMS = ['docs/tools.md', 'docs/prompts-and-resources.md', ...RECIPES].flatMap((document) => {
   const blocks = readBlocks(document)
   if (blocks.some(({ language }) => language === 'sh')) return []
@@ -87,7 +87,7 @@ describe('the programs of the guides', () => {
 describe('the recipes with commands', () => {
   const withCommands = RECIPES.filter((file) => readBlocks(file).some(({ language }) => language === 'sh'))
 
-  it('are there', () => {
+  it('exist', () => {
     expect(withCommands.length).toBeGreaterThan(2)
     expect(RECIPES.length).toBeGreaterThan(10)
   })

@@ -12,7 +12,7 @@ const ROOT = resolve(import.meta.dirname, '../..')
 const folder = mkdtempSync(join(tmpdir(), 'collet-opentool-docs-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** Runs on the sources what readers run on the package. */
+/** Runs the commands on the sources; readers run them on the package. */
 const SOURCES: Readonly<Record<string, string>> = {
   "'collet'": sourceOf('src/index.ts'),
   "'collet/protocols/opentool'": sourceOf('src/protocols/opentool/index.ts'),
@@ -30,7 +30,7 @@ const samples = blocks.flatMap((block, index) => {
 })
 
 describe('the examples of docs/protocols/opentool.md on documents', () => {
-  it('are there', () => {
+  it('exist', () => {
     expect(samples.length).toBeGreaterThanOrEqual(4)
   })
 

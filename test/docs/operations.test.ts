@@ -63,7 +63,7 @@ export default defineConfig({ server: { publicUrl: 'http://127.0.0.1:4100' }, to
   described('Asked.Write@1.0.0', { safetyTier: 'write', approval: 'always' }, ({ key }) => { effect(key); return 'wrote ' + key }),
 ] })`
 
-/** The document's ports stand for free ones. */
+/** The document's ports are replaced by free ones. */
 function portOf(index: number): number {
   return ports[index] ?? 0
 }

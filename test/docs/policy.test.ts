@@ -14,7 +14,7 @@ function valuesOf(field: Field): string {
   return field.minItems === 0 ? 'list of strings' : `list of strings, at least ${field.minItems}`
 }
 
-it('docs/configuration.md lists every field of a policy with the values it takes', () => {
+it('docs/configuration.md lists every field of a policy with its possible values', () => {
   const rows = [...table.matchAll(/^\| `(\w+)` \| ([^|]+) \|/gm)].map(([, name, values]) => [name, values])
   expect(rows).toEqual(Object.entries(POLICY_FIELDS).map(([name, field]) => [name, valuesOf(field)]))
 })

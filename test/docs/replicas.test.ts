@@ -11,7 +11,7 @@ const KEY = randomBytes(32).toString('base64url')
 const PRINTED_STORE = 'postgres://collet@db.internal/collet'
 const LIMIT_MS = 60_000
 
-/** Every command that the page shows: what is exported before it is the same for all. */
+/** Every command that the page shows; all of them share the exported variables. */
 const COMMANDS = readBlocks('docs/replicas.md')
   .filter(({ language }) => language === 'sh')
   .flatMap(({ text }) => text.trimEnd().split('\n'))

@@ -15,7 +15,7 @@ const folder = mkdtempSync(join(tmpdir(), 'collet-results-docs-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 it(
-  'the program of docs/results.md prints what the page says',
+  'the program of docs/results.md prints what the page shows',
   async () => {
     const text = readBlocks('docs/results.md').find(({ language }) => language === 'ts')?.text ?? ''
     const source = (path: string): string => `'${pathToFileURL(join(ROOT, path)).href}'`

@@ -65,7 +65,7 @@ describe('the examples of docs/sources', () => {
   })
 })
 
-/** Options a document must name: those of its type, without the ones every source has. */
+/** Options that a document must name: those of its type, without the options of every source. */
 const COMMON = ['type', 'description', 'tenants', 'policy', 'tools', 'include', 'exclude', 'vendor']
 
 describe('the options in docs/sources', () => {

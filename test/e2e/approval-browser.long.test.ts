@@ -25,7 +25,7 @@ const ZONE = 'Asia/Tokyo'
 const LONG = 'a-word-without-any-place-to-break-'.repeat(12)
 /** Not the flags that the package proposes, which turn off site isolation. */
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage']
-/** Set it to keep pictures of the pages. */
+/** Set it to keep screenshots of the pages. */
 const PICTURES = process.env.COLLET_PICTURES
 
 /** A person with a real browser, from the text that an agent shows to the decision. */

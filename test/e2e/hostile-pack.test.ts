@@ -62,7 +62,7 @@ describe.each(SANDBOXES)('a hostile pack in a separate process, sandbox %s', (sa
   }, async () => {
     await greets()
     expect((await call('Signal')).value).toEqual({ atLoad: [], now: [] })
-    // A signal is no proof: other programs of this user may send it.
+    // A signal proves nothing: other programs of this user may send it.
     process.kill(server.pid, 'SIGUSR1')
     await greets()
     expect(server.output()).not.toContain('Debugger listening')

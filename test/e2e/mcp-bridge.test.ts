@@ -13,7 +13,7 @@ const ERAS = [
   ['the old era', 'legacy'],
 ] as const
 
-/** The gateway between clients of one era and servers of the other. */
+/** Collet between clients of one era and servers of the other. */
 describe('MCP bridge: clients and servers of both eras', () => {
   let modern: ModernServer
   let collet: RunningServer

@@ -193,7 +193,7 @@ describe('MCP in, MCP out', () => {
 describe('large results', () => {
   afterEach(endTalks)
 
-  it('a picture of 3 MB, which its server sends twice, is complete in concurrent calls and from the record', {
+  it('an image of 3 MB, which its server sends twice, is complete in concurrent calls and from the record', {
     timeout: LIMIT_MS,
   }, async () => {
     layOut()
@@ -239,9 +239,9 @@ describe('answers that no reference server gives', () => {
   afterEach(endTalks)
 
   it.each([
-    ['blocks of kinds that nobody knows', 'say', { content: CONTENT }],
-    ['structured content that was not promised', 'say', { content: CONTENT, structuredContent: { a: 1 } }],
-    ['no content at all beside what was promised', 'tell', { content: [], structuredContent: { a: 1 } }],
+    ['blocks of unknown kinds', 'say', { content: CONTENT }],
+    ['structured content that was not declared', 'say', { content: CONTENT, structuredContent: { a: 1 } }],
+    ['no content besides the declared value', 'tell', { content: [], structuredContent: { a: 1 } }],
     ['a failure that shows more than text', 'say', { content: CONTENT, isError: true }],
     [
       'a failure with structured content',
@@ -267,7 +267,7 @@ describe('answers that no reference server gives', () => {
     })
   })
 
-  it('passes on _meta, except for our names and members about its own exchange', async () => {
+  it('passes on _meta, except for Collet’s names and members about the upstream exchange', async () => {
     const talk = await startTalk([], { sources: source() })
     const _meta = {
       'a.example/widget': { html: '<b>' },

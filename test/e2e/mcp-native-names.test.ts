@@ -92,7 +92,7 @@ describe('a toolset with native names', () => {
     }
   })
 
-  it('MCP-170: calls go by these names and by every other one, and the call has the same id as ever', async () => {
+  it('MCP-170: calls work by these names and by all others, and the call has its usual id', async () => {
     const client = await connect('/mcp/ref')
     try {
       for (const name of ['get-sum', 'Every_get_sum', 'Every.get_sum@1']) {

@@ -240,7 +240,7 @@ describe('prompts and resources written as code', () => {
     }
   })
 
-  it('MCP-130: a prompt is no tool, and its call is in the journal', async () => {
+  it('MCP-130: a prompt is not a tool, and its call is in the journal', async () => {
     const client = await connect('legacy')
     try {
       expect((await client.listTools()).tools).toEqual([])

@@ -133,7 +133,7 @@ describe('search mode of MCP', () => {
     ])
   })
 
-  it('writes the description of the search from what the caller sees', async () => {
+  it('makes the description of the search from the tools that the caller sees', async () => {
     const describe = (key: string) =>
       withClient(
         '/mcp',

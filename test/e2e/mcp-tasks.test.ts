@@ -16,7 +16,7 @@ afterEach(async () => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
 })
 
-/** Tools that note each start in `starts` and end when the file `go` exists. */
+/** Tools that record each start in `starts` and end when the file `go` exists. */
 const CONFIG = `
 import { appendFileSync, existsSync, watch } from 'node:fs'
 const arrived = () => new Promise((resolve) => {
@@ -76,7 +76,7 @@ async function request(url: string, method: string, params: object, capabilities
   return result
 }
 
-/** Asks until the task has ended. */
+/** Polls until the task has ended. */
 async function endOf(url: string, taskId: string) {
   for (;;) {
     const task = await request(url, 'tasks/get', { taskId })

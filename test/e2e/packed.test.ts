@@ -104,7 +104,7 @@ function tarballUrl(registry: string, path: string, { version = '' }: LockedPack
 const BLOCK_BYTES = 512
 const PACKAGE_MANIFEST = /\/node_modules\/(?:@[^/]+\/)?[^/@]+\/package\.json$/
 
-/** As `du` counts: what the files take on the disk. */
+/** The disk usage of the files, as `du` counts it. */
 function measureInstall(folder: string): { readonly packages: number; readonly megabytes: number } {
   const entries = readdirSync(folder, { recursive: true, encoding: 'utf8' })
   const blocks = entries.map((name) => lstatSync(join(folder, name)).blocks)

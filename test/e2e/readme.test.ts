@@ -21,7 +21,7 @@ function blockOf(start: string): MarkdownBlock {
   return BLOCKS.find(({ text }) => text.startsWith(start)) ?? expect.fail(`README has no block "${start}"`)
 }
 
-/** Plays lines of README against the server of this test, which listens on a port of its own. */
+/** Runs lines of README against the server of this test, which listens on its own port. */
 function play(lines: string): Played {
   const address = `COLLET_URL=${server.url} HOME=${home} XDG_CONFIG_HOME=${home}`
   return clone.play(`export ${address}\n${lines.replaceAll('http://127.0.0.1:4100', server.url)}`)

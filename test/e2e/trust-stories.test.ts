@@ -208,7 +208,7 @@ describe('stories of trust, on a server that is killed in the middle of each', (
     await telling.get(name)
   })
 
-  it('are played with four kills in total', () => {
+  it('run with four kills in total', () => {
     expect(kills.kills).toBe(4)
   })
 

@@ -62,7 +62,7 @@ async function listen(server: Server): Promise<string> {
 
 const listening = (listener: RequestListener) => listen(createServer(listener))
 
-/** Each gives the address of the program that the handler is mounted in. */
+/** Each returns the address of the program that the handler is mounted in. */
 const PROGRAMS: Readonly<Record<string, (handler: Handler) => Promise<string>>> = {
   'node:http': ({ listener }) => listening(listener),
   Express: ({ listener }) => listening(express().use(BASE, listener)),
@@ -86,12 +86,12 @@ const PROGRAMS: Readonly<Record<string, (handler: Handler) => Promise<string>>> 
   },
   Hono: ({ fetch }) =>
     listening(getRequestListener(new Hono().all(`${BASE}/*`, (context) => fetch(context.req.raw)).fetch)),
-  // Next itself is as large as a third of all our other packages: next.long.test.ts plays it where it is installed.
+  // Next itself is as large as a third of all our other packages: next.long.test.ts runs it where it is installed.
   'a route handler as Next calls it': ({ fetch }) =>
     listening(getRequestListener((request) => fetch(asNextGives(request)))),
 }
 
-/** Next's own class below a proxy, which watches what a handler reads: only what is asked of the target itself works. */
+/** Next's own request class behind a proxy object: only members that are read from the target itself work. */
 function asNextGives(request: Request): Request {
   class NextRequest extends Request {
     readonly nextUrl = new URL(request.url)

@@ -28,7 +28,7 @@ describe('three replicas of one database', () => {
     const { verdict, neighbours, journal, counts } = result
     expect(findingsOf(result), `seed ${SEED}`).toEqual([])
     expect(journal, `seed ${SEED}`).toMatchObject({ ok: true })
-    // Silence of a run that met little means nothing.
+    // A run with few events proves nothing.
     expect(verdict.effects).toBeGreaterThan(sized(30, 2_000))
     expect(neighbours.calls).toBeGreaterThan(0)
     expect(counts.size).toBeGreaterThanOrEqual(QUICK.length)

@@ -159,7 +159,7 @@ describe('consent without a sign-in, on loopback', () => {
     expect((await gives(url)).status).toBe(200)
   })
 
-  it('rule 25: a return in another browser than the one that started stores nothing', async () => {
+  it('rule 25: a return in a browser other than the one that started stores nothing', async () => {
     await using stage = await openStage()
     const { url, checkUrl } = await stage.challenge()
     const browser = new Browser()

@@ -113,7 +113,7 @@ describe('an MCP server that names its authorization server', () => {
     expect(registrations(as)).toBe(1)
   })
 
-  it('MCP-160: asks for a scope that the server turns out to need, and not again when that does not help', async () => {
+  it('MCP-160: requests a scope that the server turns out to need, and not again if that does not help', async () => {
     const { upstream, settings } = await open({ registration: true })
     const { call } = await serve(settings)
     await consent(await call('whoami'), 'ann')
@@ -147,7 +147,7 @@ describe('an MCP server that names its authorization server', () => {
     expect(first?.token).not.toBe(second?.token)
   })
 
-  it('MCP-165: gets bound tokens with a fresh proof for each request, where it asks for them', async () => {
+  it('MCP-165: gets bound tokens with a fresh proof for each request, if it requires them', async () => {
     const { upstream, settings } = await open({ registration: true, dpop: true })
     const { call, close } = await serve(settings)
     await consent(await call('whoami'), 'ann')

@@ -11,7 +11,7 @@ import { type Replicas, startReplicas } from './stage.ts'
 const OPENED = z.object({ sessionId: z.string() })
 
 let replicas: Replicas
-/** Holds sessions, and announces an address at which every connection is cut after the request was read. */
+/** A replica that holds sessions and announces an address at which every connection is cut after the request was read. */
 let holder: RunningServer
 let wire: Server
 const cut: Socket[] = []

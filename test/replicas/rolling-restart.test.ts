@@ -79,7 +79,7 @@ async function healthOf(url: string): Promise<Answer> {
 async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   const endMs = performance.now() + LIMIT_MS
   while (!(await isSo())) {
-    if (performance.now() > endMs) throw new Error('it never came to that')
+    if (performance.now() > endMs) throw new Error('the condition was never met')
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
 }

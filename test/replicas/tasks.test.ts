@@ -8,7 +8,7 @@ import { type ServerProcess, startCollet } from '../e2e/server-process.ts'
 import { createDatabase } from '../store/databases.ts'
 
 /*
- * Tasks on three servers with one database: each request goes to another server than the one before, and servers are killed.
+ * Tasks on three servers with one database: each request goes to a different server from the previous one, and servers are killed.
  */
 
 const LIMIT_MS = 180_000

@@ -231,8 +231,8 @@ describe('a declared output', () => {
   })
 })
 
-describe('pictures and files', () => {
-  it('MCP-180: stay pictures, and become links where there is no room', async () => {
+describe('images and files', () => {
+  it('MCP-180: stay images, and become links where there is no room', async () => {
     const result = await call('Big_Media')
     const [words, text, picture, sound] = result.content
     expect(words.text).toContain('/0/text/issues')

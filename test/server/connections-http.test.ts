@@ -172,7 +172,7 @@ describe('probing a source before it is added', () => {
     ['http://127.0.0.1:9/mcp', '127.0.0.1:9 cannot be reached. Check that it runs'],
     ['file:///nowhere/at/all.json', "There is no file /nowhere/at/all.json on the server's machine."],
     ['no-such-program-anywhere --flag', 'There is no program no-such-program-anywhere on the server'],
-  ])('says first what keeps it from %s', async (target, words) => {
+  ])('first reports what prevents %s', async (target, words) => {
     const { stream } = await start({})
     const text = await (await stream({ target }, AbortSignal.timeout(20_000))).text()
     const [, failed = ''] = text.split('event: failed')
@@ -186,7 +186,7 @@ describe('probing a source before it is added', () => {
       `-e "console.error('ENOENT, says the program'); process.exit(3)"`,
       'code 3; its last output: ENOENT, says the program.',
     ],
-  ])('says why a program ended, without the places in its code: node %s', async (args, words) => {
+  ])('reports why a program ended, without locations in its code: node %s', async (args, words) => {
     const { stream } = await start({})
     const text = await (
       await stream({ target: `${process.execPath} ${args}` }, AbortSignal.timeout(20_000))

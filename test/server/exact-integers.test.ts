@@ -99,7 +99,7 @@ it.each([
   '1.5e300',
   '"9007199254740993"',
   '"x: 9007199254740993"',
-])('%s is taken', async (number) => {
+])('%s is accepted', async (number) => {
   const { status, text } = await post(
     '/tools/call',
     `{"request":{"tool_id":"Echo.Any","input":{"v":${number}}}}`,

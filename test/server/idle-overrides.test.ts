@@ -75,10 +75,10 @@ describe('an operator’s override for a tool that does not exist', () => {
     ],
     ['scopes', { tools: { 'wirte-file': { scopes: ['files:write'] } } }, 'Did you mean "write-file"?'],
     ['a pattern, where names are exact', { tools: { 'write*': { approval: 'always' } } }, '"write*"'],
-  ])('keeps the tools of the source back: %s', async (_what, said, words) => {
+  ])('withholds the tools of the source: %s', async (_what, said, words) => {
     const { server, settings } = await start(said)
     expect(await toolsOf(server)).toEqual([])
-    // The banner, the list of sources, and the log say why.
+    // The banner, the list of sources and the log state the reason.
     expect(server.warnings.join()).toContain(words)
     const source = await sourceOf(server, settings)
     expect(source).toMatchObject({ state: 'degraded', tools: 0, offered: 3 })
@@ -97,7 +97,7 @@ describe('an operator’s override for a tool that does not exist', () => {
       ['Fs.read_file'],
       '`include` names "wirte*", which matches no tool of this source. Did you mean "write*"?',
     ],
-    ['include, all of it', { include: ['*-fiel'] }, [], 'Did you mean "*-file"?'],
+    ['include that matches nothing', { include: ['*-fiel'] }, [], 'Did you mean "*-file"?'],
     [
       'exclude by pattern',
       { exclude: ['*delte*', '*write*'] },
@@ -116,7 +116,7 @@ describe('an operator’s override for a tool that does not exist', () => {
       ['Fs.write_file', 'Fs.read_file', 'Fs.delete_file'],
       'Did you mean "read-file"?',
     ],
-  ])('is told, and serves the others: %s', async (_what, said, served, words) => {
+  ])('is reported, and the other tools are served: %s', async (_what, said, served, words) => {
     const { server, settings } = await start(said)
     expect((await toolsOf(server)).toSorted()).toEqual(served.toSorted())
     expect(server.warnings.join()).toContain(words)

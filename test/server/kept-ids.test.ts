@@ -12,7 +12,7 @@ import { SOURCE_OPTIONS, type SourceOptions } from '#sources/source-types'
 import { sampleTool } from '../contracts/samples.ts'
 
 /*
- * X-21 of the source documents: a client of an OTC server can be pointed at a gateway over it (`ids: 'keep'`).
+ * A client of an OTC server can be pointed at a gateway in front of it (`ids: 'keep'`).
  */
 
 const folder = mkdtempSync(join(tmpdir(), 'collet-kept-'))

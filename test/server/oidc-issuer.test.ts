@@ -112,11 +112,11 @@ describe('tokens of an OpenID Connect issuer', () => {
     ['another issuer', { iss: 'https://evil.test' }],
     ['the issuer with a slash', { iss: 'https://idp.test/' }],
     ['no expiry', { exp: undefined }],
-    ['an expiry that passed', { exp: NOW - 61 }],
-    ['a start ahead', { nbf: NOW + 61 }],
-    ['a subject that is no text', { sub: { $ne: '' } }],
+    ['an expiry in the past', { exp: NOW - 61 }],
+    ['a start in the future', { nbf: NOW + 61 }],
+    ['a subject that is not a string', { sub: { $ne: '' } }],
     ['a subject with a line break', { sub: 'ann\nbob' }],
-    ['scopes that are no texts', { scope: [{}] }],
+    ['scopes that are not strings', { scope: [{}] }],
   ])('OTC-108, OWP-12: refuses %s', async (_title, claims) => {
     await expect(authenticator()(await idp.sign({ ...valid, ...claims }))).rejects.toMatchObject(refused)
   })
@@ -284,15 +284,18 @@ describe('the keys of an issuer', () => {
       'has no keys',
       () => Response.json({ issuer: 'https://idp.test', jwks_uri: 'https://idp.test/jwks', keys: [] }),
     ],
-  ])('an issuer that %s lets nobody in, and is left alone for a while', async (_title, answer) => {
-    idp.answer = answer
-    const check = authenticator()
-    const token = await idp.sign(valid)
-    for (let time = 0; time < 3; time += 1) {
-      await expect(check(token)).rejects.toMatchObject({ code: 'not_ready' })
-    }
-    expect(idp.asked.length).toBeLessThanOrEqual(2)
-  })
+  ])(
+    'an issuer that %s authenticates no caller, and is not requested again for a while',
+    async (_title, answer) => {
+      idp.answer = answer
+      const check = authenticator()
+      const token = await idp.sign(valid)
+      for (let time = 0; time < 3; time += 1) {
+        await expect(check(token)).rejects.toMatchObject({ code: 'not_ready' })
+      }
+      expect(idp.asked.length).toBeLessThanOrEqual(2)
+    },
+  )
 
   it.each([
     [{ issuer: 'https://evil.test' }],
@@ -301,7 +304,7 @@ describe('the keys of an issuer', () => {
     [{ jwks_uri: 'file:///jwks' }],
     [{ jwks_uri: ['https://idp.test/jwks'] }],
     [{ jwks_uri: undefined }],
-  ])('a discovery document with %j is not believed, whatever keys are there', async (discovery) => {
+  ])('a discovery document with %j is refused, whatever its keys', async (discovery) => {
     idp.discovery = discovery
     idp.answer = (url) => idp.document(url.endsWith('/jwks') ? `${idp.url}/jwks` : url)
     await expect(authenticator()(await idp.sign(valid))).rejects.toMatchObject({ code: 'not_ready' })

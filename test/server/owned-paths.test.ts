@@ -23,7 +23,7 @@ describe('OTS-48: a path prefix that requires a credential everywhere', () => {
     ['PATCH', '/inside/known', 405],
     ['GET', '/inside/kno%77n', 404],
     ['GET', '/inside/%zz', 400],
-  ])('%s %s needs a credential before it tells what is there', async (method, path, status) => {
+  ])('%s %s needs a credential before it shows whether the path exists', async (method, path, status) => {
     const { url } = await startApp({ routes, auth: WITH_KEY })
     const without = await fetch(url + path, { method })
     expect([without.status, await without.json()]).toEqual([401, { inside: 'unauthenticated' }])
@@ -57,7 +57,7 @@ describe('OTS-48: a path prefix that requires a credential everywhere', () => {
     expect([response.status, await response.json()]).toEqual([404, { inside: 'request_invalid' }])
   })
 
-  it('keeps an Allow header that the protocol gives', async () => {
+  it('keeps an Allow header that the protocol sets', async () => {
     const own: ServerRoute = {
       ...inside,
       refuse: (_request, _error, status) => jsonReply(status, {}, { allow: 'GET' }),

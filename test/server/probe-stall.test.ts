@@ -51,7 +51,7 @@ describe('JSON that takes far more memory than its text', () => {
     ['MCP', probeMcp],
     ['OTC', probeOtc],
     ['OpenTool', probeOpenTool],
-  ])('does not hold the serving thread as an answer to a look for %s', async (_, probe) => {
+  ])('does not block the serving thread as an answer to a probe for %s', async (_, probe) => {
     const body = `{"jsonrpc":"2.0","id":"collet-import","result":{},"tools":[${'[1],'.repeat(4 * MIB)}1]}`
     const type = { 'content-type': 'application/json' }
     const send = async () => new Response(body, { headers: type })

@@ -23,7 +23,7 @@ async function askWithToken({ url, startTokenFile }: RunningServer): Promise<num
 }
 
 describe('the start token of a running server', () => {
-  it('rule 29: survives a second server that finds the port taken', async () => {
+  it('rule 29: survives a second server that finds the port in use', async () => {
     const port = Number(new URL(server.url).port)
     const second = { ...settings, server: { ...settings.server, port } }
     await expect(startServer(second, { graceMs: 0 })).rejects.toThrow(/already in use/)

@@ -21,7 +21,7 @@ const SPAN = 'b7ad6b7169203331'
 const PARENT = `00-${TRACE}-${SPAN}-01`
 const LIMIT_MS = 60_000
 
-/** A server on the official SDK; its tools return the `_meta` they got, or fail. */
+/** A server on the official SDK; its tools return the `_meta` that they received, or fail. */
 async function startUpstream(): Promise<string> {
   const http = createServer(async (request, response) => {
     const mcp = new McpServer({ name: 'up', version: '1' })

@@ -213,7 +213,7 @@ describe('a new key', () => {
     [{ toolsets: ['mial'] }, 'There is no toolset "mial". Did you mean "mail"?'],
     [{ tools: ['Mail.Sendd'] }, 'There is no tool "Mail.Sendd". Did you mean "Mail.Send"?'],
     [{ tools: ['not a name'] }, 'tools.0: is neither a tool name'],
-  ])('is refused with %j, which would open nothing', async (body, message) => {
+  ])('is refused with %j, which would grant nothing', async (body, message) => {
     const { status, json } = await make({ principal: 'wrong', ...body })
     expect([status, json.message]).toEqual([400, expect.stringContaining(message)])
   })
@@ -263,26 +263,29 @@ it('patterns that match no tool are reported at the start', async () => {
 it.each([
   ['the wide one first', ['k-root', 'k-mailer']],
   ['the narrow one first', ['k-mailer', 'k-root']],
-])('the listing tells of no toolset that was not given, whoever looked before: %s', async (_, order) => {
-  // The first answer is cached for the next, so each order has its own server.
-  const auth = {
-    apiKeys: [key('root', ['*']), key('mailer', ['*'], { tools: ['toolset:mail'] })],
-    jwt: undefined,
-  }
-  const fresh = await startPrincipalsServer({ toolsets: TOOLSETS, auth })
-  try {
-    const seen = async (credential: string) => {
-      // One requests the toolset that the other is limited to, so both see the same tools.
-      const query = credential === 'k-root' ? '?toolset=mail' : ''
-      const { json } = await fresh.ask(`/admin/tools${query}`, { key: credential })
-      return [credential, json.tools.find(({ id }: { id: string }) => id === 'Open.Say')?.toolsets]
+])(
+  'the listing shows no toolset to callers without access, whichever caller listed first: %s',
+  async (_, order) => {
+    // The first answer is cached for the next, so each order has its own server.
+    const auth = {
+      apiKeys: [key('root', ['*']), key('mailer', ['*'], { tools: ['toolset:mail'] })],
+      jwt: undefined,
     }
-    for (const credential of [...order, ...order])
-      expect(await seen(credential)).toEqual([
-        credential,
-        credential === 'k-root' ? ['mail', 'safe'] : ['mail'],
-      ])
-  } finally {
-    await fresh.stop()
-  }
-})
+    const fresh = await startPrincipalsServer({ toolsets: TOOLSETS, auth })
+    try {
+      const seen = async (credential: string) => {
+        // One requests the toolset that the other is limited to, so both see the same tools.
+        const query = credential === 'k-root' ? '?toolset=mail' : ''
+        const { json } = await fresh.ask(`/admin/tools${query}`, { key: credential })
+        return [credential, json.tools.find(({ id }: { id: string }) => id === 'Open.Say')?.toolsets]
+      }
+      for (const credential of [...order, ...order])
+        expect(await seen(credential)).toEqual([
+          credential,
+          credential === 'k-root' ? ['mail', 'safe'] : ['mail'],
+        ])
+    } finally {
+      await fresh.stop()
+    }
+  },
+)

@@ -26,7 +26,7 @@ async function call({ url }: RunningServer) {
   return RESULT.parse(await response.json()).result
 }
 
-it('a description may be larger than `egress.maxResponseBytes`, and what a call brings back may not', async () => {
+it('a description may be larger than `egress.maxResponseBytes`, and the answer to a call may not', async () => {
   const upstream = await startRecordingServer()
   closing.push(() => upstream.close())
   const document = {

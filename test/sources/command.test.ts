@@ -25,7 +25,7 @@ function makeFolder(): string {
   return folder
 }
 
-/** A source on these commands; without a sandbox unless a test is about it. */
+/** A source with these commands; without a sandbox unless the test is about it. */
 function open(commands: Commands, options: Options = {}, environment = process.env) {
   const folder = makeFolder()
   const parsed = COMMAND_OPTIONS.parse({ type: 'command', isolation: 'none', commands, ...options })
@@ -73,7 +73,7 @@ describe('commands as tools', () => {
     expect(source.health()).toEqual({ state: 'ready' })
   })
 
-  it('OWP-87: the operator may decide otherwise about approval, not about the tier', async () => {
+  it('OWP-87: the operator may override the approval, but not the tier', async () => {
     const { source } = open(
       { now: { argv: ['date'], description: 'Now.' } },
       { policy: { approval: 'never' } },
@@ -118,7 +118,7 @@ describe('commands as tools', () => {
     expect(await run(command, { word: 'x'.repeat(1_000_000) })).toBeUndefined()
   })
 
-  it('reads JSON when the output schema is of something else than a string', async () => {
+  it('reads JSON if the output schema is not a string', async () => {
     const argv = script('console.log(JSON.stringify({ n: 1 }))')
     const outputSchema = { type: 'object', properties: { n: { type: 'integer' } } }
     expect(await run({ argv, description: 'Counts.', outputSchema })).toEqual({ n: 1 })
@@ -195,7 +195,7 @@ describe('commands as tools', () => {
     expect(await run({ ...copy, memoryMb: 4_096 })).toBe('')
   }, 20_000)
 
-  it('rule 10: a cancel ends the complete process group, also processes that ignore signals', async () => {
+  it('rule 10: a cancel ends the whole process group, also processes that ignore signals', async () => {
     const folder = makeFolder()
     const pids = join(folder, 'pids')
     const child = 'process.on("SIGTERM", () => {}); setInterval(() => {}, 1000)'
@@ -223,7 +223,7 @@ describe('commands as tools', () => {
   it.each([
     ['["[".repeat(5000), "]".repeat(5000)].join("")', 'is nested deeper than 256 levels'],
     ['JSON.stringify(Array(150000).fill(1))', 'contains more than 100000 values'],
-  ])('bounds what JSON may hold before it is read: %s', async (text, message) => {
+  ])('checks the bounds of JSON before it is parsed: %s', async (text, message) => {
     const code = `process.stdout.write(${text})`
     await expect(run({ argv: script(code), description: 'Much.', output: 'json' })).rejects.toMatchObject({
       code: 'result_too_large',
@@ -240,14 +240,14 @@ describe('commands as tools', () => {
     await vi.waitFor(() => expect(isAlive(pid)).toBe(false), 5_000)
   })
 
-  it('does not wait for a process that left the group and holds the pipe', async () => {
+  it('does not wait for a process that left the group and keeps the pipe open', async () => {
     const code = `
       const child = require('node:child_process').spawn('sleep', ['600'], { stdio: 'inherit', detached: true })
       child.unref()
       console.log(child.pid)`
     const pid = Number(await run({ argv: script(code), description: 'Forks away.' }))
     onTestFinished(() => void process.kill(pid))
-    // The answer came while the pipe was still held.
+    // The answer arrived while the pipe was still open.
     expect(isAlive(pid)).toBe(true)
   })
 
@@ -264,7 +264,7 @@ describe('commands as tools', () => {
     await settled
   })
 
-  it('rule 32: a call runs the accepted definition, not the options of today', async () => {
+  it('rule 32: a call runs the accepted definition, not the current options', async () => {
     const accepted = open({ it: { argv: ['echo', 'accepted'], description: 'x' } })
     const changed = open({ it: { argv: ['echo', 'changed'], description: 'x' } })
     const discovery = await accepted.source.discover(new AbortController().signal)
@@ -277,7 +277,7 @@ describe('commands as tools', () => {
     })
   })
 
-  it('a command without its program is left out, and health says why', async () => {
+  it('a command without its program is left out, and the state of the source says why', async () => {
     const { source } = open(
       {
         gone: { argv: ['no-such-program-here'], description: 'x' },
@@ -324,7 +324,7 @@ describe('isolation', () => {
     })
   })
 
-  it('leaves out commands whose caps cannot be kept', async () => {
+  it('leaves out commands whose limits cannot be enforced', async () => {
     const { source } = open({ it: { ...now.it, cpuSeconds: 1 } }, {}, bare)
     const { tools, warnings } = await source.discover(new AbortController().signal)
     expect([tools, warnings]).toEqual([[], [expect.stringContaining('prlimit')]])
@@ -375,7 +375,7 @@ describe('isolation', () => {
       expect((await inside(code)).value).toBe('0 true')
     })
 
-    it('is ended with its caps and signals', async () => {
+    it('is ended by its limits and by signals', async () => {
       await expect(inside('for (;;);', { cpuSeconds: 1 })).rejects.toThrow('processor time')
     }, 20_000)
   })

@@ -16,7 +16,7 @@ import { ADD, prepared } from '../samples/definitions.ts'
 import { testSettings } from '../test-settings.ts'
 import { servicesOf } from './sample-invocation.ts'
 
-/** A real server of this package behind a source of ours. */
+/** A real server of this package behind a source. */
 async function upstream() {
   const slow = sampleTool('Clock.Wait@1.0.0', () => new Promise(() => {}))
   const settings = testSettings({ tools: [prepared(ADD), slow] })

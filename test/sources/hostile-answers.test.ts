@@ -8,7 +8,7 @@ import { longestTurn, MEASURED, RETRIES } from '../longest-turn.ts'
 import { type OpenedMcp, openMcp } from './open-mcp.ts'
 
 const MIB = 1_048_576
-/** Of processor time of the serving thread: reading a source, and reading an answer of a call. */
+/** Limits in processor time of the serving thread: reading a source, and reading an answer of a call. */
 const [MAX_LISTING_MS, MAX_CALL_MS] = [50, 100]
 
 const closing: (() => Promise<unknown>)[] = []
@@ -64,7 +64,7 @@ function rpc(id: unknown, result: object): string {
   return JSON.stringify({ jsonrpc: '2.0', id, result })
 }
 
-/** In pieces, as a network brings them. */
+/** In pieces, as they arrive from a network. */
 function send(response: ServerResponse, type: string, parts: readonly string[]): void {
   response.writeHead(200, { 'content-type': type })
   for (const part of parts) response.write(part)
@@ -74,7 +74,7 @@ function send(response: ServerResponse, type: string, parts: readonly string[]):
 const BRACKETS = `[${'[],'.repeat(3 * MIB - 100)}[]]`
 const DEEP = `${'['.repeat(60_000)}${']'.repeat(60_000)}`
 const SHAPES = `[${Array.from({ length: 60_000 }, (_, at) => `{"k${at}${'x'.repeat(40)}":${at}}`).join(',')}]`
-/** About 9 MiB as honest servers write them. */
+/** About 9 MiB of ordinary content. */
 const TOOLS = Array.from({ length: 3_000 }, (_, at) => ({
   name: `t${at}`,
   description: 'x'.repeat(1_000),
@@ -95,13 +95,13 @@ const WAYS: readonly (readonly [string, string, (text: string) => readonly strin
   ['JSON in capitals', 'Application/JSON;charset=utf-8', (text) => [text]],
   ['an event', 'text/event-stream', (text) => [`data: ${text}\n\n`]],
   [
-    'an event of many lines, among them some that look like the inside of a text',
+    'an event of many lines, some of which look like the inside of a string',
     'text/event-stream',
     (text) => [`id: "\ndata: ${text.replace(/"more":/, '"more":\nid: "\ndata: ')}\n\n`],
   ],
 ]
 
-describe('an MCP server that sends what takes long to read', RETRIES, () => {
+describe('an MCP server that sends content that is slow to read', RETRIES, () => {
   describe.each(WAYS)('as %s', (_way, type, written) => {
     it.each([
       ['brackets', BRACKETS],
@@ -131,7 +131,7 @@ describe('an MCP server that sends what takes long to read', RETRIES, () => {
       expect(stallMs, MEASURED).toBeLessThan(MAX_CALL_MS)
     })
 
-    it('pages of an honest list delay no other request', async () => {
+    it('pages of an ordinary list delay no other request', async () => {
       const pages = [TOOLS.slice(0, 1_000), TOOLS.slice(1_000, 2_000), TOOLS.slice(2_000)]
       let page = 0
       const { discover } = await hostile({
@@ -148,7 +148,7 @@ describe('an MCP server that sends what takes long to read', RETRIES, () => {
     })
   })
 
-  it('as a great many messages at once', async () => {
+  it('as very many messages at once', async () => {
     const notice = '{"jsonrpc":"2.0","method":"notifications/progress"}'
     const { discover } = await hostile({
       list: (response) =>
@@ -160,7 +160,7 @@ describe('an MCP server that sends what takes long to read', RETRIES, () => {
     expect(stallMs, MEASURED).toBeLessThan(MAX_LISTING_MS)
   })
 
-  it('as a great many small events', async () => {
+  it('as very many small events', async () => {
     const notice = 'data: {"jsonrpc":"2.0","method":"notifications/progress"}\n\n'
     const { discover } = await hostile({
       list: (response, id) =>
@@ -175,7 +175,7 @@ describe('an MCP server that sends what takes long to read', RETRIES, () => {
     expect(stallMs, MEASURED).toBeLessThan(MAX_LISTING_MS)
   })
 
-  it('as a stream that ends at once and asks to be opened again at once', async () => {
+  it('as a stream that ends at once and requests to be reopened at once', async () => {
     const { discover, listenedAtMs } = await hostile({
       listen: (response) => send(response, 'text/event-stream', ['id: 1\nretry: 0\ndata:\n\n']),
     })
@@ -185,7 +185,7 @@ describe('an MCP server that sends what takes long to read', RETRIES, () => {
     expect(second - first).toBeGreaterThan(990)
   })
 
-  it('as one line that comes byte by byte', async () => {
+  it('as one line that arrives byte by byte', async () => {
     const { discover } = await hostile({
       list: (response) => {
         response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -200,7 +200,7 @@ describe('an MCP server that sends what takes long to read', RETRIES, () => {
     const before = process.threadCpuUsage()
     await expect(discover()).rejects.toMatchObject({ code: 'upstream_failed' })
     const { user, system } = process.threadCpuUsage(before)
-    // Looking at the whole line again for each byte takes all the time there is.
+    // Checking the whole line again for each byte would exceed the limit.
     expect((user + system) / 1_000, MEASURED).toBeLessThan(700)
   })
 

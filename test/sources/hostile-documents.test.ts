@@ -16,11 +16,11 @@ import { invocationOf } from './sample-invocation.ts'
 import { servicesTo } from './upstream.ts'
 
 const MIB = 1_048_576
-/** Of processor time of the serving thread: reading a list, and reading an answer of a call. */
+/** Limits in processor time of the serving thread: reading a list, and reading an answer of a call. */
 const [MAX_MS, MAX_CALL_MS] = [50, 100]
 const NEVER = new AbortController().signal
 
-/** Answers with these, one after the other, and with the last one again. */
+/** Sends these answers one after the other, then repeats the last one. */
 async function answering(...bodies: Buffer[]): Promise<string> {
   const server = createServer((request, response) => {
     request.resume()
@@ -67,7 +67,7 @@ const functions = (n: number) =>
   }))
 const HEAD = '"opentool":"1.0.0","info":{"title":"t","version":"1"}'
 
-/** The longest turn while a source of this type reads what is sent to it, and what became of it. */
+/** The longest turn while a source of this type reads the answer, and the result. */
 async function reading(type: 'otc' | 'opentool', text: string) {
   const url = await answering(Buffer.from(text))
   const source =
@@ -85,7 +85,7 @@ async function reading(type: 'otc' | 'opentool', text: string) {
   return { stallMs, found }
 }
 
-describe('a server whose list takes long to read', RETRIES, () => {
+describe('a server whose list is slow to read', RETRIES, () => {
   it.each([
     ['brackets', BRACKETS],
     ['levels', DEEP],
@@ -100,7 +100,7 @@ describe('a server whose list takes long to read', RETRIES, () => {
     expect(opentool.stallMs, MEASURED).toBeLessThan(MAX_MS)
   })
 
-  it('and is honest is read in pieces', async () => {
+  it('but is ordinary is read in pieces', async () => {
     const otc = await reading('otc', JSON.stringify({ items: otcTools(8_000) }))
     expect(otc.found).toBe(8_000)
     expect(otc.stallMs, MEASURED).toBeLessThan(MAX_MS)
@@ -110,7 +110,7 @@ describe('a server whose list takes long to read', RETRIES, () => {
   })
 })
 
-describe('an answer of a call that takes long to read', RETRIES, () => {
+describe('an answer of a call that is slow to read', RETRIES, () => {
   it.each([
     ['otc', 'brackets', BRACKETS],
     ['otc', 'levels', DEEP],
@@ -152,7 +152,7 @@ describe('an answer of a call that takes long to read', RETRIES, () => {
 describe('a list read in pieces', () => {
   const space = fc.constantFrom('', ' ', '\n', '\t \r\n')
 
-  it('is what JSON.parse makes of it', async () => {
+  it('equals the result of JSON.parse', async () => {
     await fc.assert(
       fc.asyncProperty(fc.json({ maxDepth: 5 }), space, async (text, around) => {
         const padded = around + JSON.stringify(JSON.parse(text), undefined, around) + around
@@ -161,7 +161,7 @@ describe('a list read in pieces', () => {
     )
   })
 
-  it('is nothing where JSON.parse finds no JSON', async () => {
+  it('is refused where JSON.parse throws', async () => {
     const bits = fc.constantFrom(
       '[',
       ']',

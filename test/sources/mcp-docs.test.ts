@@ -43,7 +43,7 @@ describe(PAGE, () => {
     expect(missing).toEqual([])
   })
 
-  it('a program answers what is shown', async () => {
+  it('a program answers as shown', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-docs-'))
     writeFileSync(join(folder, 'hello.txt'), 'Hello!\n')
     const options = await shown('Files')
@@ -63,7 +63,7 @@ describe(PAGE, () => {
     await upstream.source.close()
   }, 30_000)
 
-  it('a server on HTTP answers what is shown', async () => {
+  it('a server on HTTP answers as shown', async () => {
     const server = await startEverything(await freePort())
     const upstream = openMcp({ ...(await shown('Everything')), url: server.url })
     const { tools } = await upstream.discover()
@@ -79,7 +79,7 @@ describe('definitions of real servers', () => {
     ['server-everything', [EVERYTHING, 'stdio']],
     ['server-filesystem', [FILESYSTEM, '.']],
   ])(
-    '%s: every schema is one that is enforced here (MCP-54)',
+    '%s: every schema is enforced (MCP-54)',
     async (_name, args) => {
       const upstream = openMcp({ command: process.execPath, args })
       const { tools } = await upstream.discover()

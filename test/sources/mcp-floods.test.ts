@@ -19,7 +19,7 @@ function open(options: Record<string, unknown>): OpenedMcp {
   return upstream
 }
 
-/** A server on HTTP whose list never ends, each page so large, packed well. */
+/** A server on HTTP whose list never ends, with pages of this size that compress well. */
 async function endlessList(pageBytes: number, toolBytes: number) {
   let pages = 0
   const server = createServer(async (request, response) => {

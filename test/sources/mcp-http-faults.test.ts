@@ -4,7 +4,7 @@ import { openTestMcp } from './test-mcp.ts'
 
 type Answer = (request: IncomingMessage, response: ServerResponse, message: Record<string, unknown>) => void
 
-/** An old server whose answer to a call is the fault at hand. */
+/** An old server whose answer to a call is the tested fault. */
 async function startFaulty(
   onCall: Answer,
   traits: { readonly isDeaf?: true; readonly isModern?: true; readonly onListen?: Answer } = {},
@@ -76,7 +76,7 @@ describe('an old server', () => {
 })
 
 describe('a server of 2026-07-28', () => {
-  it('MCP-47: is subscribed to again when its stream ends, and is read again for what was missed', async () => {
+  it('MCP-47: is subscribed to again when its stream ends, and read again because of missed changes', async () => {
     let streams = 0
     const server = await startFaulty((_request, response) => response.writeHead(500).end(), {
       isModern: true,
@@ -209,7 +209,7 @@ describe('rule 9: the retry advice of a failed call', () => {
   })
 
   it.each([404, 400, 405, 503, 429])(
-    'a call of which a round was processed is over when the next is refused with %i: not sent anew, not to be repeated',
+    'a call with a processed round ends when the next round is refused with %i: it is neither sent again nor repeatable',
     async (status) => {
       let calls = 0
       const server = await startFaulty(

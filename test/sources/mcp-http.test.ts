@@ -56,7 +56,7 @@ describe('a server of 2026-07-28', () => {
     expect((await reported.discover()).tools.map(({ policy }) => policy.safetyTier)).toEqual(['pure'])
   })
 
-  it('rule 32: a key in its address is sent, and is in nothing that is pinned and shown', async () => {
+  it('rule 32: a key in its address is sent, but neither pinned nor shown', async () => {
     const asked: string[] = []
     const way: typeof fetch = (resource, init) => {
       asked.push(String(resource))
@@ -118,7 +118,7 @@ describe('a server of 2026-07-28', () => {
     ])
   })
 
-  it('OWP-85: each call carries the token of its own caller, listing only what the operator wrote', async () => {
+  it('OWP-85: each call has the token of its own caller, and listing only the credential of the operator', async () => {
     const upstream = open({
       url: server.url,
       headers: { authorization: 'Bearer operator' },
@@ -213,7 +213,7 @@ describe('a server of the old era with sessions', () => {
     )
   }, 30_000)
 
-  it('gives pictures as blocks, structure as values, errors as errors', async () => {
+  it('returns images as blocks, structured content as values, errors as errors', async () => {
     const upstream = open({ command: process.execPath, args: [EVERYTHING, 'stdio'] })
     const { tools, warnings } = await upstream.discover()
     expect(warnings).toEqual([])

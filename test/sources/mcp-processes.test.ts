@@ -13,7 +13,7 @@ const ALICE = { id: 'key:alice', tenant: 'default', scopes: [] }
 const BOB = { id: 'key:bob', tenant: 'default', scopes: [] }
 
 describe('processes of MCP programs', () => {
-  it('MCP-101: are ended with all they started, also when they resist', async () => {
+  it('MCP-101: are ended with all processes they started, even if they ignore signals', async () => {
     const upstream = openMcp(faulty('stubborn'))
     const pids = said(await upstream.call('fork'))
     if (!Array.isArray(pids)) throw new Error('no pids')
@@ -47,7 +47,7 @@ describe('processes of MCP programs', () => {
     await vi.waitUntil(() => !pids.some(isAlive), { timeout: 5000 })
   })
 
-  it('are reaped when idle', async () => {
+  it('are ended when idle', async () => {
     const upstream = openTestMcp({ ...faulty('plain'), idleMs: 200 })
     const pid = Number(said(await upstream.call('pid')))
     await vi.waitUntil(() => !isAlive(pid), { timeout: 5000 })

@@ -15,7 +15,7 @@ const IN_SESSION = {
 }
 const BOB = { id: 'key:bob', tenant: 'default', scopes: [] }
 
-/** Stands still until the test moves it. */
+/** A clock that advances only when the test advances it. */
 class SetClock {
   ms = 0
   nowMs = (): number => Date.now()

@@ -26,7 +26,7 @@ function open(options: Record<string, unknown>): OpenedMcp {
 /** A key of its own for each call, because the server behind keeps it. */
 const effectKey = (): string => randomUUID()
 
-/** The context of a person who accepts every form with the same content, and what that person saw. */
+/** The context of a person who accepts every form with the same content, and the questions that were asked. */
 function person(content: Record<string, string | boolean>) {
   const asked: Elicitation[] = []
   const messages: (string | undefined)[] = []

@@ -16,7 +16,7 @@ import { sqliteSettings } from '../test-settings.ts'
 import { largeService } from './large-service.ts'
 import { openSource } from './openapi/imported-api.ts'
 
-/** Of processor time of the serving thread. */
+/** Limit of processor time of the serving thread. */
 const MAX_MS = 50
 
 const closing: (() => unknown)[] = []
@@ -88,8 +88,8 @@ async function listed({ url }: RunningServer): Promise<{ tools: number; bytes: n
   return { tools: LIST.parse(JSON.parse(text)).tools.length, bytes: text.length }
 }
 
-describe('reading a source never holds the server', RETRIES, () => {
-  it('a document whose answers all reach half a megabyte of objects', async () => {
+describe('reading a source never blocks the server', RETRIES, () => {
+  it('a document whose answers all refer to half a megabyte of objects', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-large-'))
     closing.push(() => rmSync(folder, { recursive: true }))
     writeFileSync(join(folder, 'api.json'), JSON.stringify(largeService()))
@@ -101,14 +101,14 @@ describe('reading a source never holds the server', RETRIES, () => {
     expect(stallMs, MEASURED).toBeLessThan(MAX_MS)
     const { tools, bytes } = await listed(server)
     expect(tools).toBe(452)
-    // 130 kB a tool where everything is written out.
+    // With all references written out: 130 kB per tool.
     expect(bytes / tools).toBeLessThan(20_000)
-    // Nothing has changed: the text is read, and that is all.
+    // Nothing has changed, so the text is read but not parsed into tools.
     const again = await readWhileAsked(server, 'Large')
     expect(again.stallMs, MEASURED).toBeLessThan(MAX_MS)
   })
 
-  it('a document that takes long to read ends with the patience for it', async () => {
+  it('a document that is slow to read ends at its time limit', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-long-'))
     closing.push(() => rmSync(folder, { recursive: true }))
     const lines = Array.from({ length: 200_000 }, (_unused, at) => `key${at}: { a: [1, 2, 3] }`)
@@ -142,7 +142,7 @@ describe('reading a source never holds the server', RETRIES, () => {
   })
 })
 
-/** An MCP server that lists so many definitions of this shape, others at each look. */
+/** An MCP server that lists this many definitions of this shape, with different ones each time. */
 async function mcpListing(inputSchema: (look: number, at: number) => object): Promise<string> {
   let look = 0
   const upstream = createServer(async (request, response) => {
@@ -200,7 +200,7 @@ describe('the largest definitions of an MCP server', RETRIES, () => {
     const server = await start(new Map([['Up', options]]), tmpdir())
     const stalls: number[] = []
     for (let look = 0; look < 5; look += 1) stalls.push((await readWhileAsked(server, 'Up')).stallMs)
-    // The middle one: a machine that is slow for a moment, or collects garbage just then, says nothing about the pieces.
+    // The median, because a slow moment of the machine or a garbage collection says nothing about the pieces.
     expect(stalls.toSorted((a, b) => a - b)[2], MEASURED).toBeLessThan(MAX_MS)
     expect((await listed(server)).tools).toBe(8)
   })

@@ -26,7 +26,7 @@ const WORD = {
 } as const
 
 describe('an OpenTool server as a source', () => {
-  it('offers its functions as a connector, and gives the value under its name', async () => {
+  it('offers its functions as a connector, and returns the value under its name', async () => {
     const { url } = await startUpstream({
       tools: [
         sampleTool('Say.Word@1.0.0', (input) => Object(input).word, {
@@ -58,7 +58,7 @@ describe('an OpenTool server as a source', () => {
     expect(await source.invoke(invocationOf(discovery, 'Say_Nothing'))).toBeNull()
   })
 
-  it('rule 27: the same effect runs once there, however often it is asked for', async () => {
+  it('rule 27: an effect runs once there, however often it is requested', async () => {
     let runs = 0
     const count = sampleTool('Bank.Pay@1.0.0', () => ++runs, { outputSchema: { type: 'integer' } })
     const { url } = await startUpstream({ tools: [count] })
@@ -68,7 +68,7 @@ describe('an OpenTool server as a source', () => {
     expect([await pay('first'), await pay('first'), await pay('second')]).toEqual([1, 1, 2])
   })
 
-  it('OTS-47: sends its key as a bearer, and says when it is not accepted', async () => {
+  it('OTS-47: sends its key as a bearer token, and reports when it is not accepted', async () => {
     const key = { id: 'us', key: new Secret('k-us'), tenant: 'default', scopes: [] }
     const { url } = await startUpstream({
       tools: [sampleTool('A.B@1.0.0', () => 'x')],
@@ -86,7 +86,7 @@ describe('an OpenTool server as a source', () => {
     expect(stranger.health().state).toBe('degraded')
   })
 
-  it('passes on what the other server lacks, and what its tools say', async () => {
+  it('passes on missing requirements and errors of the other server', async () => {
     const { url } = await startUpstream({
       tools: [
         sampleTool('Bank.Pay@1.0.0', () => 'paid', { policy: { approval: 'always' } }),
@@ -126,7 +126,7 @@ describe('an OpenTool server as a source', () => {
     expect(source.health().state).toBe('down')
   }, 20_000)
 
-  it('asks only whether the document has changed', async () => {
+  it('requests the document only if it has changed', async () => {
     const { url } = await startUpstream({ tools: [sampleTool('A.B@1.0.0', () => 'x')] })
     const tags: (string | null)[] = []
     const services = servicesTo(url, (_, init) => tags.push(new Headers(init.headers).get('if-none-match')))
@@ -137,7 +137,7 @@ describe('an OpenTool server as a source', () => {
   })
 })
 
-/** An OpenTool server of another maker: what it answers is what is written here, whatever its document says. */
+/** A third-party OpenTool server, which returns these answers whatever its document says. */
 async function startForeign(results: Readonly<Record<string, unknown>>, document: object = {}) {
   const asked: string[] = []
   const server = createServer(async (request, response) => {
@@ -167,7 +167,7 @@ function documentOf(functions: Readonly<Record<string, object | undefined>>, ser
   }
 }
 
-describe('OTS-38: answers of servers that do not keep to their document', () => {
+describe('OTS-38: answers of servers that deviate from their document', () => {
   const INTEGER = { name: 'Count', schema: { type: 'integer' } }
   const RECORD = { name: 'Found', schema: { type: 'object', properties: { id: { type: 'integer' } } } }
 
@@ -178,7 +178,7 @@ describe('OTS-38: answers of servers that do not keep to their document', () => 
     ['an object under another name of several', INTEGER, { a: 1, b: 2 }, { a: 1, b: 2 }],
     ['an object in another case', RECORD, { found: { id: 1 } }, { id: 1 }],
     ['an object that is not wrapped', RECORD, { id: 1 }, { id: 1 }],
-    ['an answer where none was promised', undefined, { done: true, id: 7 }, { done: true, id: 7 }],
+    ['an answer where none was declared', undefined, { done: true, id: 7 }, { done: true, id: 7 }],
     ['nothing', undefined, {}, null],
   ])('%s', async (_title, returned, result, value) => {
     const { url } = await startForeign({ act: result }, documentOf({ act: returned }))
@@ -187,7 +187,7 @@ describe('OTS-38: answers of servers that do not keep to their document', () => 
     expect(await source.invoke(invocationOf(discovery, 'act'))).toEqual(value)
   })
 
-  it('OTS-40: a failure that is given as a result is a failure', async () => {
+  it('OTS-40: a failure that is sent as a result is a failure', async () => {
     const failure = { code: 405, message: 'Function Not Supported: act' }
     const { url } = await startForeign({ act: failure }, documentOf({ act: INTEGER }))
     const source = open(url)
@@ -199,14 +199,14 @@ describe('OTS-38: answers of servers that do not keep to their document', () => 
     })
   })
 
-  it('are taken as they are where the operator says so', async () => {
+  it('are accepted unchanged if the operator says so', async () => {
     const { url } = await startForeign({ act: { Count: 'three' } }, documentOf({ act: INTEGER }))
     const discovery = await open(url, { output: 'any' }).discover(NEVER)
     expect(toolIn(discovery, 'act').outputSchema).toEqual({})
   })
 })
 
-describe('an OpenTool server that has a document and does not serve it', () => {
+describe('an OpenTool server that does not serve its document', () => {
   const RETURN = { name: 'sum', schema: { type: 'number' } }
 
   it.each(['a file', 'an address'])('is described by %s, which names it', async (kind) => {
@@ -227,7 +227,7 @@ describe('an OpenTool server that has a document and does not serve it', () => {
     expect(asked).toEqual(['POST /opentool/call'])
   })
 
-  it('rule 32: is called where `url` says, and never where a later document leads', async () => {
+  it('rule 32: is called at `url`, and never at the address of a later document', async () => {
     const { url } = await startForeign({ add: { sum: 3 } })
     const folder = mkdtempSync(join(tmpdir(), 'collet-opentool-'))
     onTestFinished(() => rmSync(folder, { recursive: true }))
@@ -241,7 +241,7 @@ describe('an OpenTool server that has a document and does not serve it', () => {
     expect(await source.invoke(invocationOf(discovery, 'add'))).toBe(3)
   })
 
-  it('says what is missing', async () => {
+  it('reports missing options', async () => {
     const { url } = await startForeign({}, {})
     await expect(open(url).discover(NEVER)).rejects.toThrow('name it with `document`')
     const options = OPENTOOL_OPTIONS.parse({ type: 'opentool', document: 'not-there.json' })

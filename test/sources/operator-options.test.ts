@@ -94,14 +94,14 @@ describe('current operator options apply to tools accepted earlier, even if the 
     })
   })
 
-  it('an operation with a method that is no longer wanted is no tool', () => {
+  it('an operation with a method that is no longer selected is not a tool', () => {
     const options = OPENAPI_OPTIONS.parse({ type: 'openapi', url: URL_OF_NOBODY, methods: ['get'] })
     const source = createOpenapiSource('Up', options, SERVICES)
     expect(source.wants?.(sampleOffer('add', { binding: HTTP_BINDING }))).toBe(false)
     expect(source.wants?.(sampleOffer('see', { binding: { ...HTTP_BINDING, method: 'get' } }))).toBe(true)
   })
 
-  it('a base address with a query is refused: paths would land in it', () => {
+  it('a base address with a query is refused, because paths would become part of it', () => {
     const parsed = OPENAPI_OPTIONS.safeParse({
       type: 'openapi',
       file: 'a.json',

@@ -20,7 +20,7 @@ function open(url: string, options: object = {}, services = servicesTo(url)) {
   return createOtcSource('Up', OTC_OPTIONS.parse({ type: 'otc', url, ...options }), services)
 }
 
-/** A server that answers each request as told: for faults that a good one does not have. */
+/** A server with prepared answers, for faults that a correct server does not have. */
 async function faultyServer(
   answer: (path: string, body: JsonValue) => { status: number; body?: object; headers?: object } | 'break',
 ): Promise<string> {
@@ -50,7 +50,7 @@ const LIST = {
 }
 
 describe('an OTC server as a source', () => {
-  it('offers the newest version of each tool as a connector, tier write whatever it says of itself', async () => {
+  it('offers the newest version of each tool as a connector, with tier write whatever it declares', async () => {
     const { url } = await startUpstream({
       tools: [
         sampleTool('Math.Add@1.9.0', () => 'old', { policy: { safetyTier: 'read' } }),
@@ -95,7 +95,7 @@ describe('an OTC server as a source', () => {
     ).rejects.toMatchObject({ code: 'upstream_failed', message: expect.stringContaining('another address') })
   })
 
-  it('rule 27: the same effect runs once there, however often it is asked for', async () => {
+  it('rule 27: an effect runs once there, however often it is requested', async () => {
     let runs = 0
     const count = sampleTool('Bank.Pay@1.0.0', () => String(++runs), { outputSchema: { type: 'string' } })
     const { url } = await startUpstream({ tools: [count] })
@@ -106,7 +106,7 @@ describe('an OTC server as a source', () => {
     expect([await pay('first'), await pay('second'), runs]).toEqual(['1', '2', 2])
   })
 
-  it('brings tokens, secrets and the user, ours under its names, and its own key to it alone', async () => {
+  it('sends tokens, secrets and the user under the names of the server, and the server key only to it', async () => {
     const tool = sampleTool(
       'Mail.Send@1.0.0',
       (_, context) =>
@@ -142,7 +142,7 @@ describe('an OTC server as a source', () => {
     )
   })
 
-  it("takes the caller's word for the user where the operator says so", async () => {
+  it('passes on a user that the caller claims, if the operator allows it', async () => {
     const tool = sampleTool('Who.Am@1.0.0', (_, { userId }) => String(userId), {
       outputSchema: { type: 'string' },
       requirements: { userId: true },
@@ -156,7 +156,7 @@ describe('an OTC server as a source', () => {
     expect(await source.invoke(invocationOf(discovery, 'Who.Am', {}, claimed))).toBe('u1')
   })
 
-  it('asks only whether the list has changed', async () => {
+  it('requests the list only if it has changed', async () => {
     const { url } = await startUpstream({ tools: [sampleTool('Math.Add@1.0.0', () => 'x')] })
     const tags: (string | null)[] = []
     const source = open(
@@ -169,7 +169,7 @@ describe('an OTC server as a source', () => {
     expect(tags).toEqual([null, expect.stringMatching(/^"/)])
   })
 
-  it('passes on what the other server lacks, with its text and address, and may be asked again', async () => {
+  it('passes on missing requirements of the other server with text and address, and the call may be repeated', async () => {
     const tool = sampleTool('Bank.Pay@1.0.0', () => 'paid', { policy: { approval: 'always' } })
     const { url } = await startUpstream({ tools: [tool] })
     const source = open(url)
@@ -182,7 +182,7 @@ describe('an OTC server as a source', () => {
     expect(source.health()).toEqual({ state: 'ready' })
   })
 
-  it('rule 9: a tool error there is one here, with what it says about repeating', async () => {
+  it('rule 9: a tool error there is a tool error here, with its advice about repeating', async () => {
     const { ToolError } = await import('#kernel/base/errors')
     const tool = sampleTool('A.B@1.0.0', () => {
       throw new ToolError('The bell is broken.', {
@@ -207,13 +207,13 @@ describe('an OTC server as a source', () => {
 
   it.each([
     [
-      'a refusal for now',
+      'a temporary refusal',
       { status: 429, headers: { 'retry-after': '90' } },
       { canRetry: true, retryAfterMs: 90_000 },
     ],
     ['no capacity', { status: 503, headers: { 'retry-after': '90' } }, { canRetry: true }],
     ['a broken server', { status: 500 }, { canRetry: false }],
-    ['an answer that is none', { status: 200, body: {} }, { canRetry: false }],
+    ['an invalid answer', { status: 200, body: {} }, { canRetry: false }],
     ['an unknown tool', { status: 400, body: { message: 'There is no such tool.' } }, { canRetry: false }],
   ] as const)(
     'rule 9: %s',
@@ -229,7 +229,7 @@ describe('an OTC server as a source', () => {
     20_000,
   )
 
-  it('a lost answer is asked for again, under the same call id', async () => {
+  it('a lost answer is requested again under the same call id', async () => {
     const ids: JsonValue[] = []
     const url = await faultyServer((path, body) => {
       if (path === '/tools') return { status: 200, body: LIST }
@@ -245,7 +245,7 @@ describe('an OTC server as a source', () => {
     expect(ids).toEqual(['one', 'one'])
   })
 
-  it('OWP-93: a server that ignores call ids gets no request twice', async () => {
+  it('OWP-93: a server that ignores call ids gets each request once', async () => {
     let calls = 0
     const url = await faultyServer((path) => {
       if (path === '/tools') return { status: 200, body: LIST.items }
@@ -262,7 +262,7 @@ describe('an OTC server as a source', () => {
     expect(calls).toBe(1)
   })
 
-  it('rule 9: a server that cannot be reached has not run anything; health says so', async () => {
+  it('rule 9: an unreachable server has run nothing, and the state of the source says so', async () => {
     const server = await startUpstream({ tools: [sampleTool('A.B@1.0.0', () => 'x')] })
     const source = open(server.url)
     const discovery = await source.discover(NEVER)
@@ -276,7 +276,7 @@ describe('an OTC server as a source', () => {
     expect(source.health().state).toBe('down')
   }, 20_000)
 
-  it('rule 33: an address that our egress refuses is refused at once', async () => {
+  it('rule 33: an address that the egress policy forbids is refused at once', async () => {
     const { url } = await startUpstream({ tools: [sampleTool('A.B@1.0.0', () => 'x')] })
     const discovery = await open(url).discover(NEVER)
     const source = open(url, {}, servicesTo('http://192.0.2.1'))
@@ -285,7 +285,7 @@ describe('an OTC server as a source', () => {
     })
   })
 
-  it('a call that is ended rejects with the reason of its end', async () => {
+  it('an aborted call rejects with the reason', async () => {
     const tool = sampleTool('A.B@1.0.0', () => new Promise(() => {}))
     const { url } = await startUpstream({ tools: [tool] })
     const source = open(url)
@@ -296,7 +296,7 @@ describe('an OTC server as a source', () => {
     await expect(running).rejects.toThrow('enough')
   })
 
-  it('knows the dialects of the client', () => {
+  it('supports the dialects of the client', () => {
     expect(OTC_DIALECTS).toEqual(CLIENT_DIALECTS)
   })
 

@@ -36,7 +36,7 @@ describe.each(['none', 'process'] as const)('a pack with isolation %s', (isolati
 })
 
 describe('a workflow over a pack', () => {
-  it('is served once the pack is there, and calls its tools', { timeout: 40_000 }, async () => {
+  it('is served once the pack is loaded, and calls its tools', { timeout: 40_000 }, async () => {
     const count = tool({
       id: 'Text.Count@1.0.0',
       description: 'Counts.',

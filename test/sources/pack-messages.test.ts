@@ -40,7 +40,7 @@ const BOUNDS: ChannelBounds = {
   json: { maxDepth: 272, maxValues: 100_100 },
 }
 
-/** Two ends of a pipe: what a pack's process writes to, and what the server hears. */
+/** Two ends of a pipe: one that a pack's process writes to, and one that the server reads. */
 async function openPipe(bounds: Partial<ChannelBounds> = {}) {
   const server = createServer()
   await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -49,7 +49,7 @@ async function openPipe(bounds: Partial<ChannelBounds> = {}) {
   const accepted = once(server, 'connection')
   const pack = connect(port, '127.0.0.1').on('error', () => undefined)
   const [ours]: Socket[] = await accepted
-  if (ours === undefined) return expect.fail('nobody came')
+  if (ours === undefined) return expect.fail('no message arrived')
   onTestFinished(() => {
     for (const socket of [pack, ours]) socket.destroy()
     server.close()
@@ -71,7 +71,7 @@ describe('what a pack sends', () => {
     expect(parseMessage(message)).toEqual(message)
   })
 
-  it.each(LINES.map((line) => [line.slice(0, 60), line]))('is no message: %s', async (_title, line) => {
+  it.each(LINES.map((line) => [line.slice(0, 60), line]))('is not a message: %s', async (_title, line) => {
     const { pack, heard, broken } = await openPipe()
     pack.end(`${line}\n{"type":"last"}\n`)
     const end = await Promise.race([broken, once(pack, 'close').then(() => 'heard')])
@@ -79,7 +79,7 @@ describe('what a pack sends', () => {
     else expect(heard).toEqual([])
   })
 
-  it('is a message when it is one, whatever its codes claim', () => {
+  it('is a message if its form is valid, whatever codes it has', () => {
     const error = { isToolError: true, code: 'approval_required', message: 'm', canRetry: false }
     const message = { type: 'ended', id: 1, end: { ok: false, error } }
     expect(parseMessage(message)).toEqual({
@@ -88,14 +88,14 @@ describe('what a pack sends', () => {
     })
   })
 
-  it('is cut at the bound of one message, also when its line never ends', async () => {
+  it('is cut at the maximum length of a message, even if its line never ends', async () => {
     const { pack, broken, heard } = await openPipe({ maxLineBytes: 10_000 })
     for (let part = 0; part < 20; part += 1) pack.write('x'.repeat(1_000))
     expect(await broken).toContain('more than 10000 bytes')
     expect(heard).toEqual([])
   })
 
-  it('is heard so often in a second and not more; the rest waits with its sender', async () => {
+  it('is read up to a number of messages per second; the rest waits in the sender', async () => {
     const { pack, ours, heard } = await openPipe({ maxMessages: 50 })
     const paused = once(ours, 'pause')
     pack.write('{"type":"progress"}\n'.repeat(120))
@@ -104,7 +104,7 @@ describe('what a pack sends', () => {
     await expect.poll(() => heard.length, { timeout: 20_000 }).toBe(120)
   })
 
-  it('is heard for so many bytes in a second, and one long message all the same', async () => {
+  it('is read up to a number of bytes per second, but one long message is read whole', async () => {
     const { pack, ours, heard } = await openPipe({ maxBytes: 100_000 })
     const paused = once(ours, 'pause')
     const long = `${JSON.stringify('x'.repeat(200_000))}\n`
@@ -117,16 +117,20 @@ describe('what a pack sends', () => {
   it.each([
     ['small messages without end', `'{"type":"progress","id":1,"done":1}\\n'.repeat(20_000)`, 200],
     ['the longest texts', `JSON.stringify('x'.repeat(8_000_000)) + '\\n'`, 8],
-    ['as many values as pass', `JSON.stringify(Array(99_000).fill({}).map((_, at) => at)) + '\\n'`, 40],
+    [
+      'as many values as are allowed',
+      `JSON.stringify(Array(99_000).fill({}).map((_, at) => at)) + '\\n'`,
+      40,
+    ],
     ['brackets', `'['.repeat(8_000_000) + '\\n'`, 1],
     ['a line that never ends', `'x'.repeat(1_000_000)`, 40],
-  ])('never holds the server for more than 100 ms: %s', async (_title, text, times) => {
+  ])('never blocks the server for more than 100 ms: %s', async (_title, text, times) => {
     const server = createServer()
     await once(server.listen(0, '127.0.0.1'), 'listening')
     const address = server.address()
     const port = typeof address === 'object' ? (address?.port ?? 0) : 0
     const accepted = once(server, 'connection')
-    // From a process of its own: what it takes to write them is not the server's.
+    // From a separate process, so that the time to write them does not count for the server.
     const code = `const socket = require('node:net').connect(${port}, '127.0.0.1').on('error', () => process.exit())
       const text = ${text}
       for (let time = 0; time < ${times}; time += 1) socket.write(text)
@@ -137,7 +141,7 @@ describe('what a pack sends', () => {
       server.close()
     })
     const [socket]: Socket[] = await accepted
-    if (socket === undefined) return expect.fail('nobody came')
+    if (socket === undefined) return expect.fail('no message arrived')
     const mark = process.memoryUsage().rss
     let heard = 0
     const longest = await longestTurn(async () => {
@@ -150,7 +154,7 @@ describe('what a pack sends', () => {
         onBroken: () => over.resolve(),
       })
       socket.once('close', () => over.resolve())
-      // Some seconds of it: the rest would wait in the sender as long as it likes.
+      // A few seconds are enough, because the rest would wait in the sender.
       setTimeout(over.resolve, 3_000)
       await over.promise
     })
@@ -160,7 +164,7 @@ describe('what a pack sends', () => {
     expect(process.memoryUsage().rss - mark).toBeLessThan(300 * 1024 * 1024)
   })
 
-  it('has to be read, too: answers that nobody takes do not pile up', async () => {
+  it('limits the answers that a process does not read', async () => {
     const { pack, broken, channel } = await openPipe()
     pack.pause()
     for (let answer = 0; answer < 100; answer += 1) channel.send({ value: 'x'.repeat(200_000) })

@@ -55,12 +55,12 @@ function folderWith(files: Readonly<Record<string, string>>): string {
   return folder
 }
 
-/** Source of a tool as `tool()` marks it, for packs that cannot import us from where they are. */
+/** The source of a tool with the mark of `tool()`, for packs that cannot import this package from their folder. */
 function toolText(id: string, run = '() => 1'): string {
   return `{ [Symbol.for('collet.tool')]: true, id: '${id}', description: 'D.', input: { type: 'object' }, output: {}, run: ${run} }`
 }
 
-/** With the sandbox where this machine has one: without it the same things hold, but for the network. */
+/** With the sandbox where this machine has one; without it the same applies except for the network. */
 const SANDBOX = BWRAP === undefined ? ([] as const) : ([['process', 'required', 'safe-fetch']] as const)
 const WAYS = [['none', 'none', 'host-owned'], ['process', 'none', 'host-owned'], ...SANDBOX] as const
 
@@ -71,7 +71,7 @@ describe.each(WAYS)(
     const ready = (options: Options = {}, folder = HERE) => opened({ ...options, sandbox }, folder)
     const open = (options: Options = {}, folder = HERE) => openSource({ ...options, sandbox }, folder)
 
-    it('openwop §7.2: offers its tools, as writes whatever they say of themselves (OWP-33)', async () => {
+    it('openwop §7.2: offers its tools as writes, whatever they declare (OWP-33)', async () => {
       const { discovery, source } = await ready({ isolation })
       expect(discovery.identity).toMatchObject({
         type: 'pack',
@@ -95,12 +95,12 @@ describe.each(WAYS)(
       expect(policies.get('Fail')).toMatchObject({ approval: 'always' })
     })
 
-    it('runs them, on what their schema library makes of the input', async () => {
+    it('runs them with the input that their schema library parses', async () => {
       const { invoke } = await ready({ isolation })
       expect(await invoke('Shout', { text: 'hello' })).toBe('HELLO!')
     })
 
-    it('hands them all that a tool gets, through the call they are in', async () => {
+    it('passes them the whole context of a call', async () => {
       const reported: unknown[] = []
       const { invoke } = await ready({ isolation })
       const value = await invoke(
@@ -133,7 +133,7 @@ describe.each(WAYS)(
       expect(reported).toContainEqual([{ at: 'work' }, 'working'])
     })
 
-    it('rule 9: what a tool says of its failure is kept, and nothing is added to it', async () => {
+    it('rule 9: the facts of a tool about its failure are kept, and nothing is added', async () => {
       const { invoke } = await ready({ isolation })
       expect(await failureOf(invoke('Fail', { text: 'say' }))).toMatchObject({
         code: 'tool_failed',
@@ -146,7 +146,7 @@ describe.each(WAYS)(
       expect(gone).toMatchObject({ code: 'upstream_failed' })
     })
 
-    it('rule 10: ends a call that is told to end', async () => {
+    it('rule 10: ends an aborted call', async () => {
       const { invoke } = await ready({ isolation })
       const abort = new AbortController()
       const waiting = invoke('Wait', {}, contextFor({ signal: abort.signal }))
@@ -155,7 +155,7 @@ describe.each(WAYS)(
       expect(await invoke('Shout', { text: 'still there' })).toBe('STILL THERE!')
     })
 
-    it('OWP-88: is refused when it needs what nobody granted', async () => {
+    it('OWP-88: is refused if it needs a capability that was not granted', async () => {
       const folder = folderWith({
         'node_modules/shell/package.json': JSON.stringify({
           name: 'shell',
@@ -210,13 +210,13 @@ describe.each(WAYS)(
       [{ path: undefined, package: 'nobody' }, {}, 'The package nobody is not installed'],
       [{ path: 'a.js' }, { 'a.js': 'export const' }, 'cannot be loaded'],
       [{ path: 'p' }, { 'p/pack.json': '{' }, 'cannot be read as a manifest'],
-    ])('says why there is nothing: %j', async (options, files, message) => {
+    ])('reports why there are no tools: %j', async (options, files, message) => {
       const source = open({ isolation, ...options }, folderWith(files))
       const failed = await failureOf(source.discover(new AbortController().signal))
       expect([failed.code, failed.message]).toEqual(['upstream_failed', expect.stringContaining(message)])
     })
 
-    it('takes no calls when it is closed', async () => {
+    it('accepts no calls after it is closed', async () => {
       const { source, invoke } = await ready({ isolation })
       await source.close()
       await source.close()
@@ -235,7 +235,7 @@ describe.each(KEPT)('a process of a pack, sandbox %s', { timeout: LIMIT_MS }, (s
     openSource({ ...options, ...(options.isolation === 'none' ? {} : { sandbox }) }, folder)
 
   it.each(['none', 'process'] as const)(
-    'runs a call that comes before it was read (isolation %s)',
+    'runs a call that arrives before the pack was read (isolation %s)',
     async (isolation) => {
       const folder = folderWith({ 'index.js': `export const one = ${toolText('Odd.One@1.0.0')}` })
       const source = open({ path: 'index.js', isolation }, folder)
@@ -247,7 +247,7 @@ describe.each(KEPT)('a process of a pack, sandbox %s', { timeout: LIMIT_MS }, (s
     LIMIT_MS,
   )
 
-  it('is killed with a tool that loops, and started again; its other calls have an unknown effect', async () => {
+  it('is killed if a tool loops, and restarted; its other calls have an unknown effect', async () => {
     const { invoke, source } = await ready({ isolation, killGraceMs: 100 })
     const abort = new AbortController()
     const beside = failureOf(invoke('Wait'))
@@ -292,21 +292,21 @@ describe.each(KEPT)('a process of a pack, sandbox %s', { timeout: LIMIT_MS }, (s
     expect(await waiting).toMatchObject({ code: 'upstream_failed', canRetry: false })
   })
 
-  it('ends with a tool that exits or takes all memory, and takes nobody with it', async () => {
+  it('ends with a tool that exits or uses all memory, without affecting the server', async () => {
     const { invoke } = await ready({ isolation, memoryMb: 64 })
     expect((await failureOf(invoke('Fail', { text: 'exit' }))).developerMessage).toContain('exit code 3')
     await expect.poll(() => invoke('Shout', { text: 'a' }).catch(() => ''), { timeout: 10_000 }).toBe('A!')
     expect(await failureOf(invoke('Leak'))).toMatchObject({ code: 'upstream_failed', canRetry: false })
   })
 
-  it('reads no files and sees no variables but those that are granted', async () => {
+  it('reads only granted files and sees only granted variables', async () => {
     const folder = folderWith({ 'secret.txt': 's3cr3t' })
     const file = join(folder, 'secret.txt')
     expect(existsSync(file)).toBe(true)
     const closed = await ready({ isolation })
     await expect(closed.invoke('Read', { text: file })).rejects.toThrow(/restricted|denied|no such file/i)
     const context = () => contextFor({ fetch: async () => new Response('') })
-    // The sandbox says where it is.
+    // The sandbox sets this variable itself.
     const envOf = (value: unknown) =>
       typeof value === 'object' && value !== null && 'env' in value && Array.isArray(value.env)
         ? value.env.filter((name) => name !== 'PWD')
@@ -321,7 +321,7 @@ describe.each(KEPT)('a process of a pack, sandbox %s', { timeout: LIMIT_MS }, (s
     expect(envOf(await granted.invoke('Context', { text: 'https://a.example' }, context()))).toEqual(['TZ'])
   })
 
-  it('a single file sees nothing that lies beside it', async () => {
+  it('a single file cannot read the files beside it', async () => {
     const run = `() => import('node:fs').then(({ readFileSync }) => readFileSync(new URL('./key', import.meta.url), 'utf8'))`
     const folder = folderWith({
       'one.mjs': `export const a = ${toolText('A.Read@1.0.0', run)}`,
@@ -333,7 +333,7 @@ describe.each(KEPT)('a process of a pack, sandbox %s', { timeout: LIMIT_MS }, (s
     expect(await open.invoke('Read')).toBe('s3cr3t')
   })
 
-  it('takes only so many calls at once', async () => {
+  it('accepts a limited number of concurrent calls', async () => {
     const { invoke } = await ready({ isolation, maxCalls: 1 })
     const abort = new AbortController()
     const waiting = failureOf(invoke('Wait', {}, contextFor({ signal: abort.signal }))).catch(() => undefined)

@@ -21,7 +21,7 @@ it('a request that waits for approval sees a decision made in another process', 
   const waiting = own.call(ALICE, callRequest(RING, { key: 'k', waitMs: 30_000 }))
   const asked = await vi.waitFor(async () => {
     const [found] = await other.store.approvals.list({ limit: 1 })
-    return found ?? expect.fail('nothing was asked yet')
+    return found ?? expect.fail('no approval was requested yet')
   })
   await other.approvals.decide(BOB, asked, { action: 'grant', reason: undefined })
   expect(gist(await waiting)).toBe('ok "rung"')

@@ -81,7 +81,7 @@ describe.each(['sqlite', 'postgres'] as const)('notices on %s', (engine) => {
     return store
   }
 
-  it('outlive the process that was killed while delivering them, and its interrupted calls give notices too', async () => {
+  it('outlive the process that was killed while delivering them, and its interrupted calls cause notices too', async () => {
     receiver.answer = () => undefined
     const first = await startReplica('act')
     await vi.waitUntil(() => receiver.came.length >= 4, LIMIT)

@@ -92,7 +92,7 @@ describe('the tables of a database', () => {
     )
   })
 
-  it('can belong to another role than the one that serves', async () => {
+  it('can belong to a role other than the one that serves', async () => {
     const url = await createDatabase('migrate_roles')
     await prepareDatabase(url, keys)
     const served = await createRole(
@@ -143,7 +143,7 @@ describe('the doctor’s report about a database', () => {
   })
 })
 
-describe('a text with NUL', () => {
+describe('a string with NUL', () => {
   const WRITES: Readonly<Record<string, (store: Store, text: string) => MaybePromise<unknown>>> = {
     'label of a key': (store, label) => store.keys.createKey({ ...KEY, label }),
     'name of a key': (store, name) => store.keys.createKey({ ...KEY, name }),

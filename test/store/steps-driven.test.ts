@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { readSourceFiles, resolveImport } from '../source-files.ts'
 
-/** Functions of engine.ts that ask the database something without being generators. */
+/** Functions of engine.ts that query the database without being generators. */
 const STATEMENTS = ['get', 'all', 'write']
 /** Functions that take steps, or a function that returns them, and drive them to their end. */
 const DRIVERS = 'drive|driveEach|read|run|snapshot|walk|exclusive|lane|mapped|statementOf|submit'
@@ -73,12 +73,12 @@ describe('steps', () => {
 
   it.each([
     ['a condition that is always true', 'function* f() { if (!openRun(scope, 1)) return }'],
-    ['a statement of its own', 'function* f() { appendFact(run, fact) }'],
+    ['a separate statement', 'function* f() { appendFact(run, fact) }'],
     ['a loop over rows', 'function* f() { rows.forEach((row) => write("deleteCall", row)) }'],
     ['a value that is never undefined', 'function* f() { return get("findCall", record) === undefined }'],
     ['a generator of the module itself', 'function* f() { own() }'],
     ['a method', 'class Walk {\n  *step() {}\n  go() { this.step() }\n}'],
-  ])('are found where nobody drives them: %s', (_what, body) => {
+  ])('are found where they are not driven: %s', (_what, body) => {
     expect(undriven(planted(body), byPath)).toHaveLength(1)
   })
 
@@ -87,7 +87,7 @@ describe('steps', () => {
     'const port = { find: read((record: string) => get("findCall", record)), list: snapshot(own) }',
     'queue.submit(key, (group) => own())',
     'const found = engine.read(get("findCall", record))',
-  ])('are left alone where they are driven: %s', (body) => {
+  ])('are accepted where they are driven: %s', (body) => {
     expect(undriven(planted(body), byPath)).toEqual([])
   })
 })

@@ -148,7 +148,7 @@ async function copyUntil(from: string, to: string, leastRows: number) {
   const rows: number[] = []
   for await (const line of createInterface({ input: child.stderr })) {
     const [, seen] = /^\d+ % (\d+) of \d+ rows/.exec(line) ?? []
-    if (seen === undefined) throw new Error(`it says: ${line}`)
+    if (seen === undefined) throw new Error(`it printed: ${line}`)
     rows.push(Number(seen))
     if (Number(seen) >= leastRows) break
   }

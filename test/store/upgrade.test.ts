@@ -21,7 +21,7 @@ describe('the next migration', () => {
     for (const child of children) child.kill('SIGKILL')
   })
 
-  /** A process that migrates what it is sent. */
+  /** A process that migrates the databases that it is sent. */
   function startMigrating(masterKey: string) {
     const file = fileURLToPath(new URL('migrate-process.ts', import.meta.url))
     const flags = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']

@@ -9,7 +9,7 @@ import { openSource, SIGNAL } from '../sources/openapi/imported-api.ts'
 import { testSettings } from '../test-settings.ts'
 import { compile } from './compile.ts'
 
-/** Types of real services compile: as their documents have them, with references, and as a server lists them. */
+/** Types of real services compile, both from their documents, with references, and as a server lists them. */
 
 const PACKAGES = resolve(import.meta.dirname, '../../node_modules')
 const LIMIT_MS = 180_000
@@ -41,7 +41,7 @@ async function typesOf(path: string): Promise<string> {
 
 describe('types of real services', () => {
   it(
-    'compile as their documents have them',
+    'compile from their documents',
     async () => {
       const files: Record<string, string> = {}
       for (const [index, path] of DOCUMENTS.entries()) files[`document-${index}.d.ts`] = await typesOf(path)

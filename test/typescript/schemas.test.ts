@@ -127,7 +127,7 @@ function toolOf(index: number, output: JsonObject, description = ''): NamedTool 
 
 describe('types of generated schemas', () => {
   it(
-    'compile, and take every valid value',
+    'compile, and accept every valid value',
     () => {
       const documents = fc.sample(document, SCHEMAS)
       const { text: file } = writeToolTypes(

@@ -97,8 +97,8 @@ function reasonOf(error: unknown): string {
 }
 
 /**
- * Refuses the call if the operator accepted the tool for another address than the configured one, because this server's credentials
- * belong to the configured address (rule 32).
+ * Refuses the call if the operator accepted the tool for an address other than the configured one, because this server's
+ * credentials belong to the configured address (rule 32).
  */
 export function checkAddress(nativeName: string, accepted: string, configured: string): void {
   if (accepted === configured) return

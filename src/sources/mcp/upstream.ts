@@ -174,7 +174,7 @@ export class Upstream {
     this.#onChange(lists)
   }
 
-  /** A program offers other tools than those it listed before, so the next listing starts a new process. */
+  /** A program offers tools other than those it listed before, so the next listing starts a new process. */
   changed(): void {
     this.#retireAll((key) => key === COMMON)
     this.#onChange()

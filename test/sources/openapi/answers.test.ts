@@ -58,7 +58,7 @@ describe('a success becomes the output that its schema describes', () => {
   it.each<[string, JsonObject, Reply, unknown]>([
     ['JSON', { 200: json({ type: 'object' }) }, { body: '{"a":1}' }, { a: 1 }],
     [
-      'JSON of another name',
+      'JSON under another media type',
       { 200: json({ type: 'array' }) },
       { headers: { 'content-type': 'application/hal+json' }, body: '[]' },
       [],
@@ -111,7 +111,7 @@ describe('a success becomes the output that its schema describes', () => {
       { body: '{}' },
       {},
     ],
-    ['anything, where nothing is declared', { default: { description: 'error' } }, { body: '[1]' }, [1]],
+    ['anything if nothing is declared', { default: { description: 'error' } }, { body: '[1]' }, [1]],
   ])('%s', async (_title, responses, reply, expected) => {
     server.answer(() => reply)
     const { call, tool } = await open({ responses })
@@ -148,7 +148,7 @@ describe('a success becomes the output that its schema describes', () => {
       { mediaType: 'application/octet-stream', base64: '//4A' },
     ],
     [
-      'what claims to be JSON and is not',
+      'text that is declared as JSON but is not JSON',
       undescribed,
       { body: 'OK' },
       { mediaType: 'application/json', text: 'OK' },
@@ -157,14 +157,14 @@ describe('a success becomes the output that its schema describes', () => {
     ['204', undescribed, { status: 204, headers: {}, body: '' }, null],
     ['a success of the range', { '2XX': { description: 'ok' } }, { status: 201, body: '7' }, 7],
     [
-      'what is accepted for later',
+      '202: accepted for later',
       { 202: { description: 'later' } },
       { status: 202, body: '{"job":1}' },
       { job: 1 },
     ],
     ['one of 200 and 204', { ...undescribed, 204: { description: 'none' } }, { body: '[]' }, []],
     [
-      'an answer with a header that leads on',
+      'an answer with a link header',
       { 200: { description: 'ok', headers: { Location: {} } } },
       { headers: { location: '/b/1', 'content-type': 'application/json' }, body: '{"id":1}' },
       { body: { id: 1 }, headers: { location: '/b/1' } },
@@ -190,7 +190,7 @@ describe('a success becomes the output that its schema describes', () => {
     expect(await api.call('op', {})).toEqual({ id: 1 })
   })
 
-  it('only 204 and 205 promise that there is no content', async () => {
+  it('only 204 and 205 mean that there is no content', async () => {
     for (const status of [204, 205]) {
       const { tool, close } = await open({ responses: { [status]: { description: 'done' } } })
       expect(tool('op').outputSchema).toBeNull()
@@ -199,14 +199,14 @@ describe('a success becomes the output that its schema describes', () => {
     api = undefined
   })
 
-  it('asks for what is declared, JSON first', async () => {
+  it('accepts the declared media types, JSON first', async () => {
     const content = { 'text/csv': {}, 'application/json': { schema: {} } }
     const { call } = await open({ responses: { 200: { description: 'ok', content } } })
     await call('op', {})
     expect(server.requests[0]?.headers.accept).toBe('application/json, text/csv;q=0.5')
   })
 
-  it('HEAD gives status and headers, without cookies', async () => {
+  it('HEAD returns status and headers, without cookies', async () => {
     server.answer(() => ({ headers: { etag: '"1"', 'set-cookie': 'canary=1' }, body: '' }))
     const { call } = await open({ method: 'head' })
     const value = await call('op', {})
@@ -214,7 +214,7 @@ describe('a success becomes the output that its schema describes', () => {
     expect(JSON.stringify(value)).not.toContain('canary')
   })
 
-  it('pages are told and never fetched: what to put into the next input', async () => {
+  it('further pages are named and never fetched: the result says what to put into the next input', async () => {
     const link = '<https://elsewhere.example/x?page=3&per_page=5&evil=1>; rel="next", </y?page=9>; rel="last"'
     server.answer(() => ({
       headers: { 'content-type': 'application/json', link, 'x-total-count': '44' },
@@ -256,7 +256,7 @@ describe('a success becomes the output that its schema describes', () => {
     expect(value).toEqual({ body: null, headers: { link: '</t?key=[redacted]&page=2>; rel=next' } })
   })
 
-  it('text is read by its charset', async () => {
+  it('text is decoded by its charset', async () => {
     server.answer(() => ({
       headers: { 'content-type': 'text/plain; charset=latin1' },
       body: Buffer.from([0xfc]),
@@ -265,7 +265,7 @@ describe('a success becomes the output that its schema describes', () => {
     expect(await call('op', {})).toEqual({ mediaType: 'text/plain; charset=latin1', text: 'ü' })
   })
 
-  it('`output: any` asks nothing of an answer', async () => {
+  it('`output: any` accepts every answer', async () => {
     const { tool, call } = await open({
       responses: { 200: json({ type: 'object' }) },
       options: { output: 'any' },
@@ -318,7 +318,7 @@ describe('a success becomes the output that its schema describes', () => {
   )
 })
 
-describe('an answer that is no success', () => {
+describe('an answer that is not a success', () => {
   it.each([
     [400, 'tool_failed', /correct it/],
     [401, 'tool_failed', /does not accept the credential/],
@@ -327,7 +327,7 @@ describe('an answer that is no success', () => {
     [500, 'upstream_failed', /answered 500/],
     [504, 'upstream_failed', /answered 504/],
   ])(
-    'rule 9: %i is %s, says what to do, and is never said to be repeatable',
+    'rule 9: %i is %s, says what to do, and is never marked as repeatable',
     async (status, code, expected) => {
       server.answer(() => ({
         status,
@@ -349,21 +349,18 @@ describe('an answer that is no success', () => {
     [503, undefined, undefined],
     [429, 'soon', undefined],
     [429, '999999999', 86_400_000],
-  ])(
-    'rule 9: %i turned the request away, so it may be sent again after %s',
-    async (status, after, expected) => {
-      server.answer(() => ({
-        status,
-        headers: after === undefined ? {} : { 'retry-after': after },
-        body: '',
-      }))
-      const { call } = await open({ method: 'post' })
-      const error = await failureOf(call('op', {}))
-      expect([error.code, error.canRetry, error.retryAfterMs]).toEqual(['upstream_failed', true, expected])
-    },
-  )
+  ])('rule 9: %i refused the request, so it may be sent again after %s', async (status, after, expected) => {
+    server.answer(() => ({
+      status,
+      headers: after === undefined ? {} : { 'retry-after': after },
+      body: '',
+    }))
+    const { call } = await open({ method: 'post' })
+    const error = await failureOf(call('op', {}))
+    expect([error.code, error.canRetry, error.retryAfterMs]).toEqual(['upstream_failed', true, expected])
+  })
 
-  it('a date to wait for is read too', async () => {
+  it('a wait that is given as a date is read too', async () => {
     const at = new Date(Date.now() + 30_000).toUTCString()
     server.answer(() => ({ status: 429, headers: { 'retry-after': at }, body: '' }))
     const { call } = await open({})
@@ -372,7 +369,7 @@ describe('an answer that is no success', () => {
     expect(retryAfterMs).toBeLessThanOrEqual(30_000)
   })
 
-  it('the excerpt is short and holds no credential', async () => {
+  it('the excerpt is short and contains no credential', async () => {
     server.answer(({ headers }) => ({
       status: 400,
       headers: { 'content-type': 'text/plain' },
@@ -386,7 +383,7 @@ describe('an answer that is no success', () => {
     expect(message.length).toBeLessThan(800)
   })
 
-  it('a binary error says its status alone', async () => {
+  it('a binary error is reported by its status alone', async () => {
     server.answer(() => ({ status: 400, headers: { 'content-type': 'image/png' }, body: Buffer.from([1]) }))
     const { call } = await open({})
     expect((await failureOf(call('op', {}))).message).toMatch(/correct it\)\.$/)

@@ -14,7 +14,7 @@ beforeEach(() => {
   server.requests.length = 0
 })
 
-/** Sends a body that fits the tool's own input schema, and gives what arrived. */
+/** Sends a body that fits the tool's own input schema, and returns the request that arrived. */
 async function send(content: JsonObject, body: JsonValue): Promise<Recorded> {
   const paths = { '/things': { post: { operationId: 'op', requestBody: { content }, responses: {} } } }
   const api = await importApi({ paths }, { baseUrl: server.origin }, [server.host])
@@ -121,28 +121,28 @@ describe('bodies', () => {
 
   it.each<[string, JsonObject, JsonObject, JsonValue, readonly string[]]>([
     [
-      'an object is JSON and no file',
+      'an object is JSON and not a file',
       { type: 'object' },
       {},
       { k: 'ü' },
       ['Content-Disposition: form-data; name="p"\r\nContent-Type: application/json\r\n\r\n{"k":"ü"}'],
     ],
     [
-      'a text with a content type is no file',
+      'a string with a content type is not a file',
       { type: 'string' },
       { contentType: 'text/markdown' },
       '# x',
       ['Content-Disposition: form-data; name="p"\r\nContent-Type: text/markdown\r\n\r\n# x'],
     ],
     [
-      'a text with JSON as its content type is JSON',
+      'a string with JSON as its content type is JSON',
       { type: 'string' },
       { contentType: 'application/json' },
       'x',
       ['Content-Disposition: form-data; name="p"\r\nContent-Type: application/json\r\n\r\n"x"'],
     ],
     [
-      'a plain text has no content type',
+      'a plain string has no content type',
       { type: 'string' },
       {},
       'a\nb',
@@ -198,14 +198,14 @@ describe('bodies', () => {
     const schema = { type: 'object', properties: { p: property } }
     const sent = await send({ 'multipart/form-data': { schema, encoding: { p: encoding } } }, { p: value })
     expect(partsOf(sent)).toEqual(parts)
-    // What a parser of forms makes of it: files have names, everything else is a field.
+    // As a form parser reads it: files have names, everything else is a field.
     const isFile = parts.some((part) => part.includes('filename='))
     const form = await formOf(sent)
     expect(form.getAll('p').map((entry) => typeof entry === 'string')).toEqual(parts.map(() => !isFile))
   })
 
   it.each(['multipart/related', 'multipart/mixed; type="application/json"'])(
-    '%s is sent as declared, what describes the file first',
+    '%s is sent as declared, with the fields that describe the file first',
     async (mediaType) => {
       const schema = {
         type: 'object',
@@ -220,7 +220,7 @@ describe('bodies', () => {
     },
   )
 
-  it('multipart carries files with name and type, JSON parts and plain fields', async () => {
+  it('multipart contains files with name and type, JSON parts and plain fields', async () => {
     const schema = {
       type: 'object',
       required: ['file'],
@@ -264,7 +264,7 @@ describe('bodies', () => {
     expect([form.get('note'), form.getAll('tags')]).toEqual(['ü', ['one', 'two']])
   })
 
-  it('binary bodies come in base64 and arrive as bytes', async () => {
+  it('binary bodies are base64 in the input and arrive as bytes', async () => {
     const sent = await send(
       { 'application/octet-stream': {} },
       Buffer.from([0, 1, 254, 255]).toString('base64'),
@@ -286,7 +286,7 @@ describe('bodies', () => {
     ])
   })
 
-  it('bytes whose schema is a binary text are bytes', async () => {
+  it('bytes whose schema is a binary string are bytes', async () => {
     const sent = await send(
       { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
       'AQ==',
@@ -294,7 +294,7 @@ describe('bodies', () => {
     expect([sent.headers['content-type'], [...sent.body]]).toEqual(['application/octet-stream', [1]])
   })
 
-  it('OTC-32: a body is described, and how bytes are written is said in any case', async () => {
+  it('OTC-32: a body has a description, which always says how bytes are written', async () => {
     const post = (requestBody: JsonObject) => ({ post: { requestBody, responses: {} } })
     const schemas = { Thing: { type: 'object', description: 'A thing.' } }
     const api = await importApi(
@@ -330,7 +330,7 @@ describe('bodies', () => {
     expect([sent.headers['content-type'], sent.body.toString()]).toEqual(['application/xml', '<a>ü</a>'])
   })
 
-  it('of several media types the one that says most is used', async () => {
+  it('of several media types the most expressive one is used', async () => {
     const sent = await send(
       { 'text/plain': {}, 'application/xml': {}, 'application/json': { schema: {} } },
       1,

@@ -17,8 +17,8 @@ const answering = (schema: JsonObject) => ({
   responses: { 200: { description: 'It.', content: { 'application/json': { schema } } } },
 })
 
-describe('what a document can send has bounds', () => {
-  it('in tools: the rest is left out, with what to do about it', async () => {
+describe('the content of a document is bounded', () => {
+  it('in number of tools: the others are left out, with advice', async () => {
     const paths = Object.fromEntries(
       Array.from({ length: 10_002 }, (_unused, at) => [`/p${at}`, { get: { responses: {} } }]),
     )
@@ -45,7 +45,7 @@ describe('what a document can send has bounds', () => {
     )
   })
 
-  it('in work: parts that name parts many times over are looked at once', async () => {
+  it('in work: parts that are referenced many times are read once', async () => {
     const schemas: Record<string, JsonObject> = { S10: { properties: { last: { type: 'string' } } } }
     for (let at = 0; at < 10; at += 1) {
       const next = { $ref: `#/components/schemas/S${at + 1}` }

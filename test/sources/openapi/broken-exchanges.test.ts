@@ -52,7 +52,7 @@ async function failureOf(calling: Promise<unknown>): Promise<ToolError> {
 }
 
 describe('an exchange that breaks', () => {
-  it('rule 9, OWP-93: a cut connection is not repeated and not said to be repeatable', async () => {
+  it('rule 9, OWP-93: a request whose connection was cut is neither repeated nor marked as repeatable', async () => {
     server.answer(() => 'cut')
     for (const method of ['get', 'post', 'put']) {
       server.requests.length = 0
@@ -64,7 +64,7 @@ describe('an exchange that breaks', () => {
     }
   })
 
-  it('rule 9: nothing was sent to a service that is not there, so the call may be repeated', async () => {
+  it('rule 9: nothing was sent to an unreachable service, so the call may be repeated', async () => {
     const port = await freePort()
     const paths = { '/things': { post: { operationId: 'op', responses: {} } } }
     api = await importApi({ paths }, { baseUrl: `http://127.0.0.1:${port}` }, [`127.0.0.1:${port}`])
@@ -81,7 +81,7 @@ describe('an exchange that breaks', () => {
     await expect(calling).rejects.toThrow('timeout of the call')
   })
 
-  it('a closed source ends its calls and takes no more', async () => {
+  it('a closed source ends its calls and accepts no more', async () => {
     server.answer(() => 'hang')
     const { call, source } = await open({ method: 'post' })
     const calling = call('op', {})
@@ -100,7 +100,7 @@ describe('an exchange that breaks', () => {
     expect(server.requests).toEqual([])
   })
 
-  it('rule 33: a redirect of a write is an answer and not followed', async () => {
+  it('rule 33: a redirect of a write is returned as an answer and not followed', async () => {
     server.answer(() => ({ status: 307, headers: { location: '/other' }, body: '' }))
     const { call } = await open({ method: 'post' })
     expect((await failureOf(call('op', {}))).message).toMatch(/307 \(a redirect, which is not followed\)/)

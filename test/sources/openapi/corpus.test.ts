@@ -9,11 +9,11 @@ import { sized } from '../../size.ts'
 import { openSource, SIGNAL } from './imported-api.ts'
 
 const PACKAGES = resolve(import.meta.dirname, '../../../node_modules')
-/** Compiling costs more than everything else, and the next document has such schemas too. */
+/** Compiling takes longest, and several documents have equal schemas. */
 const MAX_COMPILED = 60
 const LIMIT_MS = 60_000
 
-/** Real descriptions and how many operations they have. */
+/** Real descriptions and the number of their operations. */
 const REAL = [
   ['@octokit/openapi/generated/api.github.com.json', 1_223],
   ['@netlify/open-api/dist/swagger.json', 181],
@@ -37,7 +37,7 @@ async function discover(path: string, options: object = {}): Promise<Discovery> 
   }
 }
 
-/** What core would say against a tool; its schemas are checked as written, because cycles are cut later. */
+/** The findings of the kernel about a tool; its schemas are checked as written, because cycles are cut later. */
 function problemsOf(tool: OfferedTool): readonly string[] {
   const { nativeName, title, description, requirements, policy, inputSchema, outputSchema } = tool
   const problems: string[] = []
@@ -83,7 +83,7 @@ describe('real API descriptions', () => {
   )
 
   it(
-    'read twice they are the same, to the letter',
+    'read twice, they are identical',
     async () => {
       const [path] = REAL[0]
       const [first, second] = [await discover(path), await discover(path)]
@@ -92,7 +92,7 @@ describe('real API descriptions', () => {
     LIMIT_MS,
   )
 
-  it("GitHub's lists tell the next page, and its uploads go to their own server", async () => {
+  it("GitHub's lists name the next page, and its uploads go to their own server", async () => {
     const { tools } = await discover(REAL[0][0], {
       include: ['issues/list-for-repo', 'repos/upload-release-asset'],
     })
@@ -107,12 +107,12 @@ describe('descriptions that try one feature each', () => {
     cwd: PACKAGES,
   }).toSorted()
 
-  it('are there', () => {
+  it('exist', () => {
     expect(files.length).toBeGreaterThan(100)
   })
 
   it(
-    'all become tools that core accepts',
+    'all become tools that the kernel accepts',
     async () => {
       const step = sized(3, 1)
       for (const file of files.filter((_file, at) => at % step === 0)) {
@@ -124,7 +124,7 @@ describe('descriptions that try one feature each', () => {
     LIMIT_MS,
   )
 
-  it('say the same in JSON and in YAML', async () => {
+  it('are equal in JSON and in YAML', async () => {
     for (const name of ['petstore', 'schema-types', 'train-travel', 'security']) {
       const of = async (form: string) =>
         (await discover(`@readme/oas-examples/3.1/${form}/${name}.${form}`)).tools

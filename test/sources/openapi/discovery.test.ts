@@ -20,7 +20,7 @@ const names = ({ discovery }: ImportedApi) => discovery.tools.map(({ nativeName 
 const operation = (more: JsonObject = {}) => ({ responses: {}, ...more })
 
 describe('names are readable and stable', () => {
-  it('an operation is called by its id, else by method and path', async () => {
+  it('an operation is named by its id, otherwise by method and path', async () => {
     const imported = await open({
       paths: {
         '/pets': { get: operation({ operationId: 'listPets' }), post: operation() },
@@ -30,7 +30,7 @@ describe('names are readable and stable', () => {
     expect(names(imported)).toEqual(['listPets', 'post_pets', 'get_pets_petId_photos'])
   })
 
-  it('an id used twice names nobody, and two paths that read alike are told apart', async () => {
+  it('an id that is used twice is ignored, and two similar paths get different names', async () => {
     const paths = {
       '/a/{b}': { get: operation({ operationId: 'same' }) },
       '/a/b': { get: operation({ operationId: 'same' }) },
@@ -47,7 +47,7 @@ describe('names are readable and stable', () => {
     expect(turned.toSorted()).toEqual(first.toSorted())
   })
 
-  it('operations that a fragment tells apart are tools of one address', async () => {
+  it('operations that differ by a fragment are tools with one address', async () => {
     const server = await startRecordingServer()
     try {
       const path = '/files/{file_id}'
@@ -85,7 +85,7 @@ describe('names are readable and stable', () => {
     }
   })
 
-  it('parameters of one name are told apart by their place, and names suit models', async () => {
+  it('parameters with one name are distinguished by their location, and names are valid for models', async () => {
     const parameters = [
       { name: 'id', in: 'path', required: true, schema: { type: 'string' } },
       { name: 'id', in: 'query', schema: { type: 'integer' } },
@@ -132,7 +132,7 @@ describe('policy', () => {
     })
   })
 
-  it('the operator decides otherwise', async () => {
+  it('unless the operator overrides it', async () => {
     const options = {
       policy: { approval: 'always' },
       tools: { post: { safetyTier: 'read', replay: 'idempotent' } },
@@ -166,7 +166,7 @@ describe('filters', () => {
   })
 })
 
-describe('what changes nothing is told', () => {
+describe('options without effect are reported', () => {
   const paths = { '/a': { get: operation({ operationId: 'a' }) } }
 
   it('a tool in the options that the document does not have, and filters that leave nothing', async () => {
@@ -174,7 +174,7 @@ describe('what changes nothing is told', () => {
     expect(discovery.warnings).toEqual(['The filters of this source exclude every operation.'])
   })
 
-  it('an unchanged document is not read into tools again', async () => {
+  it('an unchanged document is not parsed again', async () => {
     const { source, discovery } = await open({ paths })
     expect(await source.discover(new AbortController().signal)).toBe(discovery)
     expect(source.health()).toEqual({ state: 'ready' })
@@ -186,7 +186,7 @@ describe('servers', () => {
   const base = async (document: JsonObject, options: object = {}) =>
     (await open({ paths: { '/t': { get } }, ...document }, options)).tool('op').binding.baseUrl
 
-  it('the nearest is used: of the operation, of the path, of the document', async () => {
+  it('the most specific one is used: of the operation, of the path, of the document', async () => {
     expect(await base({})).toBe('https://api.example.com/v1')
     await api?.close()
     const servers = [{ url: 'https://path.example' }]
@@ -210,7 +210,7 @@ describe('servers', () => {
     )
   })
 
-  it('variables have their defaults or what the operator says', async () => {
+  it('variables have their defaults or the values of the operator', async () => {
     expect(await base({ servers: [server] })).toBe('https://eu.example.com/v2')
     await api?.close()
     expect(await base({ servers: [server] }, { variables: { region: 'us' } })).toBe(
@@ -220,7 +220,7 @@ describe('servers', () => {
 
   it.each([
     [
-      'a value that is not offered',
+      'a value that is not in the enum',
       server,
       { variables: { region: 'moon' } },
       /"region" must be one of: eu, us/,
@@ -230,13 +230,13 @@ describe('servers', () => {
     ['a host without a name', { url: '//' }, {}, /not a full address: write `baseUrl`/],
     ['another scheme', { url: 'wss://a.example' }, {}, /not a plain http/],
     ['credentials in it', { url: 'https://user:pass@a.example' }, {}, /not a plain http/],
-  ])('%s: the tool is left out and the operator told', async (_title, one, options, expected) => {
+  ])('%s: the tool is left out and the operator is notified', async (_title, one, options, expected) => {
     const { discovery } = await open({ paths: { '/t': { get } }, servers: [one] }, options)
     expect(discovery.tools).toEqual([])
     expect(discovery.warnings.join()).toMatch(expected)
   })
 
-  it('a body of GET or HEAD is not sent, and the operator learns for which tools', async () => {
+  it('a body of GET or HEAD is not sent, and a warning names the tools', async () => {
     const requestBody = (required: boolean) => ({ required, content: { 'application/json': { schema: {} } } })
     const { discovery, tool } = await open({
       servers: [{ url: 'https://a.example' }],
@@ -253,7 +253,7 @@ describe('servers', () => {
     ])
   })
 
-  it('credentials without encryption are told', async () => {
+  it('credentials without encryption cause a warning', async () => {
     const components = { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } }
     const document = { components, security: [{ key: [] }], servers: [{ url: 'http://api.example.com' }] }
     const { discovery } = await open({ paths: { '/t': { get } }, ...document })
@@ -262,7 +262,7 @@ describe('servers', () => {
 })
 
 describe('text', () => {
-  it('summary and description become title and description, and there is always one', async () => {
+  it('summary and description become title and description, and a tool always has a description', async () => {
     const { tool } = await open({
       paths: {
         '/a': {
@@ -297,7 +297,7 @@ describe('options', () => {
     [{ file: 'a', metods: ['get'] }, /metods/],
     [{ file: 'a', headers: { 'a b': 'x' } }, /the name of a header/],
     [{ file: 'a', headers: { a: 'x\n' } }, /printable ASCII/],
-  ])('%j says what to write', (options, expected) => {
+  ])('%j is refused with advice', (options, expected) => {
     const parsed = OPENAPI_OPTIONS.safeParse({ type: 'openapi', ...options })
     expect(parsed.error?.message).toMatch(expected)
   })

@@ -23,7 +23,7 @@ afterEach(async () => {
   api = undefined
 })
 
-/** The tool as core runs it. */
+/** The tool as the kernel runs it. */
 function toTool(source: Source, { nativeName, binding, ...offered }: OfferedTool): Tool {
   const { description, inputSchema, outputSchema, requirements, policy } = offered
   const prepared = prepareTool(
@@ -77,7 +77,7 @@ it('rules 1, 9 and 27: a refused request is sent again under the same key, and a
   expect(keys.join()).not.toMatch(/mine|other/)
 })
 
-it('rule 10: an answer that does not fit its schema is told, and the effect is not repeated', async () => {
+it('rule 10: an answer that does not fit its schema is reported, and the effect is not repeated', async () => {
   const gateway = await openTool('post')
   server.answer(() => ({ body: '{"no":"id"}' }))
   const error = errorOf(await gateway.call(ALICE, call('mine')))
@@ -107,7 +107,7 @@ it('OTC-82: a member whose name has a percent sign is named when its value does 
   expect(server.requests).toEqual([])
 })
 
-it('T-20: the text of a failure holds no credential', async () => {
+it('T-20: the text of a failure contains no credential', async () => {
   const gateway = await openTool('get')
   server.answer(({ url }) => ({ status: 500, headers: { 'content-type': 'text/plain' }, body: `at ${url}` }))
   const error = errorOf(await gateway.call(ALICE, call('mine')))

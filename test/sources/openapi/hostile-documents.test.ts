@@ -17,7 +17,7 @@ const DOCUMENTS = [
   '3.0/json/file-uploads.json',
 ].map((path): JsonValue => JSON.parse(readFileSync(resolve(EXAMPLES, path), 'utf8')))
 
-/** Puts another value at one place, chosen by a list of numbers. */
+/** Replaces the value at one position, chosen by a list of numbers. */
 function replaceAt(value: JsonValue, steps: readonly number[], other: JsonValue): JsonValue {
   const [step, ...rest] = steps
   const keys = typeof value === 'object' && value !== null ? Object.keys(value) : []
@@ -57,8 +57,8 @@ const OTHER = fc.oneof(
   fc.jsonValue().map((value): JsonValue => JSON.parse(JSON.stringify(value))),
 )
 
-describe('documents that are wrong somewhere', () => {
-  it('for all: they are refused with a reason, or what comes out is sound', async () => {
+describe('documents with an error anywhere', () => {
+  it('are refused with a reason, or give valid tools', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.constantFrom(...DOCUMENTS),

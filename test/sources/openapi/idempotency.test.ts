@@ -29,7 +29,7 @@ async function open(
   return api
 }
 
-it('rule 27, OWP-93: a declared Idempotency-Key is ours, hidden from the model, and the same in every attempt', async () => {
+it('rule 27, OWP-93: a declared Idempotency-Key is set by the server, hidden from the model, and equal in every attempt', async () => {
   const { call, tool } = await open('idempotency-key', { type: 'string' })
   const { inputSchema, policy } = tool('op')
   expect([inputSchema.properties, inputSchema.required, policy.replay]).toEqual([{}, undefined, 'idempotent'])
@@ -52,7 +52,7 @@ it('OWP-93: without one, POST and PATCH are not declared repeatable and send no 
   expect(server.requests.every(({ headers }) => headers['idempotency-key'] === undefined)).toBe(true)
 })
 
-it('takes the form that the service wants', async () => {
+it('has the form that the service requires', async () => {
   const { call } = await open('Idempotency-Key', { type: 'string', format: 'uuid' })
   await call('op', {})
   await call('op', {})
@@ -61,13 +61,13 @@ it('takes the form that the service wants', async () => {
   expect(keys[1]).toBe(keys[0])
 })
 
-it('is cut to a length that the service names', async () => {
+it('is cut to the length that the service declares', async () => {
   const { call } = await open('Idempotency-Key', { type: 'string', maxLength: 10 })
   await call('op', {})
   expect(server.requests[0]?.headers['idempotency-key']).toMatch(/^[A-Za-z0-9_-]{10}$/)
 })
 
-it('may have another name, if the operator says so', async () => {
+it('may have another name, if the operator sets it', async () => {
   const { call, tool } = await open('PayPal-Request-Id', {}, { idempotencyHeader: 'PayPal-Request-Id' })
   expect(tool('op').policy.replay).toBe('idempotent')
   await call('op', {})

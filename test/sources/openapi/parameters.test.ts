@@ -23,7 +23,7 @@ beforeEach(() => {
   server.requests.length = 0
 })
 
-/** Sends one value by one parameter, and gives what arrived. */
+/** Sends one value by one parameter, and returns the request that arrived. */
 async function send(parameter: JsonObject, value: JsonValue, path = '/things'): Promise<Recorded> {
   const document = {
     openapi: '3.0.3',
@@ -73,7 +73,7 @@ describe('a style without `explode` explodes only if it is `form` or `deepObject
   })
 })
 
-describe('parameters in a path arrive as the style says', () => {
+describe('parameters in a path are serialized by their style', () => {
   it.each([
     ['simple', false, 'a b/c', 'a%20b%2Fc'],
     ['simple', false, ARRAY, 'a,b%20c,d%2Ce'],
@@ -100,7 +100,7 @@ describe('parameters in a path arrive as the style says', () => {
   })
 })
 
-describe('parameters in a query arrive as the style says', () => {
+describe('parameters in a query are serialized by their style', () => {
   it.each([
     ['form', true, 'a&b=c', 'p=a%26b%3Dc'],
     ['form', true, true, 'p=true'],
@@ -122,7 +122,7 @@ describe('parameters in a query arrive as the style says', () => {
     expect(url).toBe(`/things?${expected}`)
   })
 
-  it('reserved characters stay where the document allows them, except those that would end the value', async () => {
+  it('reserved characters are unchanged where the document allows them, except those that would end the value', async () => {
     const { url } = await send(
       { name: 'p', in: 'query', allowReserved: true },
       "/a?b:c@d,e;f=g!$'()*[x]&h#i+j%",
@@ -130,7 +130,7 @@ describe('parameters in a query arrive as the style says', () => {
     expect(url).toBe('/things?p=/a?b:c@d,e;f=g!$%27()*[x]%26h%23i%2Bj%25')
   })
 
-  it('a parameter with a media type is that media type', async () => {
+  it('a parameter with a media type is serialized as that media type', async () => {
     const content = { 'application/json': { schema: { type: 'object' } } }
     const { url } = await send({ name: 'p', in: 'query', content }, { a: [1, null] })
     expect(url).toBe(`/things?p=${encodeURIComponent('{"a":[1,null]}')}`)
@@ -142,7 +142,7 @@ describe('parameters in a query arrive as the style says', () => {
     expect((await send({ name: 'p', in: 'query' }, [])).url).toBe('/things')
   })
 
-  it('for all texts: what a service reads is what the caller wrote', async () => {
+  it('for all strings: the service reads what the caller wrote', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'grapheme' }), async (text) => {
         server.requests.length = 0
@@ -161,7 +161,7 @@ describe('parameters in headers and cookies', () => {
     [OBJECT, false, 'R,100,G,x y'],
     [OBJECT, true, 'R=100,G=x y'],
   ] as const)('the header for %j, explode %s, is %s', async (value, explode, expected) => {
-    // The parameter is `p` for callers and stands in the header `P`.
+    // The parameter is `p` for callers and is sent in the header `P`.
     const { headers } = await send({ name: 'p', in: 'header', style: 'simple', explode }, value)
     expect(headers.p).toBe(expected)
   })
@@ -177,7 +177,7 @@ describe('parameters in headers and cookies', () => {
     expect(headers.cookie).toBe(expected)
   })
 
-  it('a header takes no line break', async () => {
+  it('a header accepts no line break', async () => {
     await expect(send({ name: 'p', in: 'header' }, 'a\r\nx-evil: 1')).rejects.toThrow(
       /headers cannot contain/,
     )
@@ -185,14 +185,14 @@ describe('parameters in headers and cookies', () => {
   })
 })
 
-describe('rule 32: no value leads out of the accepted path', () => {
-  it.each(['..', '.', '%2e%2e', '', null])('%j is refused or stays a value', async (value) => {
+describe('rule 32: no value changes the accepted path', () => {
+  it.each(['..', '.', '%2e%2e', '', null])('%j is refused or stays one segment', async (value) => {
     const sent = send({ name: 'p', in: 'path', required: true }, value, '/things/{p}/end')
     if (value === '%2e%2e') expect((await sent).url).toBe('/things/%252e%252e/end')
     else await expect(sent).rejects.toThrow(/address/)
   })
 
-  it('for all texts: the path keeps its segments', async () => {
+  it('for all strings: the path keeps its segments', async () => {
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'binary', minLength: 1 }), async (text) => {
         server.requests.length = 0

@@ -28,13 +28,13 @@ afterAll(async () => {
   rmSync(folder, { recursive: true })
 })
 
-/** A server of this project in another process, by the documents that it publishes itself. */
+/** A server of this project in another process, imported by the documents that it publishes itself. */
 async function open(path: string) {
   const opened = openSource({ url: `${server.url}${path}` }, { allow: [new URL(server.url).host] })
   return { ...opened, discovery: await opened.source.discover(SIGNAL) }
 }
 
-describe('a real service, found and called by its own document', () => {
+describe('a real service, imported and called by its own document', () => {
   it('OTC: a tool of another server is called, and every answer fits the schema that it declares', async () => {
     const { source, discovery, close } = await open('/openapi.json')
     expect(discovery.warnings).toEqual([])
@@ -51,7 +51,7 @@ describe('a real service, found and called by its own document', () => {
       request,
     }
     expect(await send('callTool', { body })).toMatchObject({ result: { success: true, value: 5 } })
-    // The operation declares an Idempotency-Key: other input under the same effect is refused there (OWP-93).
+    // The operation declares an Idempotency-Key: a different input under the same key is refused there (OWP-93).
     const other = { body: { ...body, request: { ...request, input: { a: 2, b: 4 } } } }
     await expect(send('callTool', other)).rejects.toThrow(/already used for a different request/)
     expect(JSON.stringify(await send('listTools', {}))).toContain('Calculator.Add')
@@ -77,7 +77,7 @@ describe('a real service, found and called by its own document', () => {
   })
 })
 
-/** The server has no keys, so that any will do. */
+/** The server has no keys, so any key is accepted. */
 function credentialsOf({ requirements }: OfferedTool): Record<string, string> {
   return Object.fromEntries((requirements?.secrets ?? []).map(({ id }) => [id, 'none']))
 }

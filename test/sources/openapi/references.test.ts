@@ -87,7 +87,7 @@ function accepts(discovery: Discovery, body: unknown): boolean {
 }
 
 describe('references', () => {
-  it('to other files of the folder, theirs to others, and circles among them', async () => {
+  it('to other files of the folder, also indirectly and in cycles', async () => {
     mkdirSync(join(folder, 'parts'))
     writeFileSync(
       join(folder, 'parts/node.yaml'),
@@ -128,11 +128,11 @@ describe('references', () => {
     const { inputSchema, outputSchema, binding } = toolOf(discovery, 'op')
     expect(inputSchema.required).toEqual(['id'])
     expect(Object.values(outputSchema?.$defs ?? {})).toEqual([{ type: 'string' }])
-    // A document without servers is about the place it comes from.
+    // A document without servers describes the server that it comes from.
     expect(binding.baseUrl).toBe(server.origin)
   })
 
-  it('that lead nowhere or in a circle are told and end', async () => {
+  it('that lead nowhere or in a cycle are reported', async () => {
     const components = {
       schemas: { A: { $ref: '#/components/schemas/B' }, B: { $ref: '#/components/schemas/A' } },
     }
@@ -152,7 +152,7 @@ describe('references', () => {
   })
 })
 
-describe('rule 33: no reference reaches what the server does not let it reach', () => {
+describe('rule 33: no reference reaches forbidden files or addresses', () => {
   it.each([
     ['a file above the folder', '../secret.json'],
     ['an absolute file', '/etc/hostname'],
@@ -182,7 +182,7 @@ describe('rule 33: no reference reaches what the server does not let it reach', 
     expect(discovery.warnings.join()).toMatch(/is a file, but the document is not/)
   })
 
-  it('a document from the network reaches no neighbour of this server, and nobody gets its credential', async () => {
+  it('a document from the network reaches no local address of this server, and its credential is not sent', async () => {
     const discovery = await discoverUrl(
       {
         '/v1/api.yaml': api({
@@ -195,7 +195,7 @@ describe('rule 33: no reference reaches what the server does not let it reach', 
     expect(discovery.warnings.filter((text) => text.includes('must not reach')).length).toBe(2)
   })
 
-  it('another origin that may be reached gets no credential of the document', async () => {
+  it('another origin that may be reached does not get the credential of the document', async () => {
     inner.answer(() => ({ body: '{"type":"integer"}' }))
     server.answer(() => ({ body: JSON.stringify(api({ $ref: `${inner.origin}/a.json` })) }))
     const options = { url: `${server.origin}/v1/api.yaml`, headers: { 'X-Docs': 'canary' } }
@@ -225,7 +225,7 @@ describe('rule 33: no reference reaches what the server does not let it reach', 
     ])
   })
 
-  it('a document names at most 200 others', async () => {
+  it('a document may refer to at most 200 others', async () => {
     const anyOf = Array.from({ length: 400 }, (_, index) => ({ $ref: `part-${index}.json` }))
     const parts = Object.fromEntries(anyOf.map(({ $ref }) => [`/v1/${$ref}`, {}]))
     const discovery = await discoverUrl({ '/v1/api.yaml': api({ anyOf }), ...parts })
@@ -237,21 +237,21 @@ describe('rule 33: no reference reaches what the server does not let it reach', 
 describe('documents that cannot be read', () => {
   it.each([
     ['neither JSON nor YAML', '{"a": [', /neither JSON nor YAML/],
-    ['something else', { hello: 1 }, /not an OpenAPI description/],
-    ['a version of tomorrow', { openapi: '4.0.0', paths: {} }, /version 4\.0\.0/],
+    ['JSON that is not an OpenAPI document', { hello: 1 }, /not an OpenAPI description/],
+    ['a future version', { openapi: '4.0.0', paths: {} }, /version 4\.0\.0/],
     [
       'a bomb of aliases',
       `a: &a [x,x,x,x,x,x,x,x,x]\n${'bcdefghi'.replaceAll(/./g, (name) => `${name}: &${name} [${Array(9).fill(`*${String.fromCharCode(name.charCodeAt(0) - 1)}`)}]\n`)}`,
       /neither JSON nor YAML/,
     ],
-  ])('%s: discovery fails, so that the last good definitions stay', async (_title, document, expected) => {
+  ])('%s: discovery fails, so the last valid definitions stay', async (_title, document, expected) => {
     await expect(discoverFile(document)).rejects.toMatchObject({
       code: 'upstream_failed',
       message: expect.stringMatching(expected),
     })
   })
 
-  it('a file that is not there, and an address that answers 500 or 404', async () => {
+  it('a missing file, and an address that answers 500 or 404', async () => {
     const { source, close } = openSource({ file: 'missing.json' }, { folder })
     await expect(source.discover(SIGNAL)).rejects.toMatchObject({ code: 'upstream_failed' })
     expect(source.health()).toMatchObject({ state: 'degraded', reason: expect.stringContaining('no file') })
@@ -259,14 +259,14 @@ describe('documents that cannot be read', () => {
     await expect(discoverUrl({})).rejects.toMatchObject({ code: 'upstream_failed', message: /404/ })
   })
 
-  it('a reference that is no address', async () => {
+  it('a reference that is not an address', async () => {
     await expect(discoverFile(api({ $ref: 'http://[nowhere' }))).rejects.toMatchObject({
       code: 'upstream_failed',
       message: 'A document that this one refers to cannot be read.',
     })
   })
 
-  it('a part that fails for the moment fails the whole: half a document is none', async () => {
+  it('a temporary failure of one part fails the whole document', async () => {
     server.answer(({ url }) =>
       url === '/v1/api.yaml' ? { body: JSON.stringify(api({ $ref: 'a.json' })) } : { status: 502, body: '' },
     )

@@ -67,7 +67,7 @@ async function open(
   return api
 }
 
-describe('every security scheme is sent where it belongs', () => {
+describe('every security scheme is sent at its location', () => {
   it.each([
     ['header', 'k', (r: JsonObject) => r['x-api-key'], 'k'],
     ['cookie', 'a;b', (r: JsonObject) => r.cookie, 'session=a%3Bb'],
@@ -84,7 +84,7 @@ describe('every security scheme is sent where it belongs', () => {
     expect(read(JSON.parse(JSON.stringify(server.requests[0]?.headers)))).toBe(expected)
   })
 
-  it('query, by a secret with a name of its own, and hidden from the input', async () => {
+  it('query, by a secret with its own name, and hidden from the input', async () => {
     const parameters = [{ name: 'key', in: 'query', schema: {} }]
     const { call, tool } = await open(
       [{ query: [] }],
@@ -97,7 +97,7 @@ describe('every security scheme is sent where it belongs', () => {
     expect(server.requests[0]?.url).toBe('/things?key=a%26b')
   })
 
-  it('oauth2 by a provider of the broker, with the scopes that the operation demands', async () => {
+  it('oauth2 by a provider of the broker, with the scopes that the operation requires', async () => {
     const security = { oauth: { provider: 'acme', scopes: ['extra'] } }
     const { call, tool, discovery } = await open([{ oauth: ['read', 'write'] }], { security })
     const { requirements, binding } = tool('op')
@@ -110,12 +110,12 @@ describe('every security scheme is sent where it belongs', () => {
     expect(server.requests[0]?.headers.authorization).toBe('Bearer tok')
   })
 
-  it('OAuth without a provider says what to write', async () => {
+  it('OAuth without a provider is reported with what to write', async () => {
     const { discovery } = await open([{ oauth: ['read'] }])
     expect(discovery.warnings.join()).toMatch(/"oauth" is OAuth .* secret "api_oauth" until you write/)
   })
 
-  it('a token that a header cannot carry is not sent', async () => {
+  it('a token that is invalid in a header is not sent', async () => {
     const { call } = await open([{ bearer: [] }])
     await expect(call('op', {}, { secrets: { api_bearer: 'a\nb' } })).rejects.toThrow(
       /characters that headers/,
@@ -129,7 +129,7 @@ describe('a declared parameter that is a security scheme is never an input', () 
     { name: 'key', in: 'query', required, schema: { type: 'string' } },
   ]
 
-  it('is a secret of its own where the operation needs it beside the chosen alternative', async () => {
+  it('is a separate secret where the operation needs it besides the chosen alternative', async () => {
     const { call, tool } = await open([{ header: [] }, { query: [] }], {}, parameter(true))
     expect(tool('op').inputSchema).toEqual({ type: 'object', properties: {}, additionalProperties: false })
     expect(tool('op').requirements).toEqual({ secrets: [{ id: 'api_header' }, { id: 'api_query' }] })
@@ -140,20 +140,20 @@ describe('a declared parameter that is a security scheme is never an input', () 
     ])
   })
 
-  it('is left out where it is optional beside the chosen alternative', async () => {
+  it('is left out where it is optional besides the chosen alternative', async () => {
     const { tool, discovery } = await open([{ header: [] }, { query: [] }], {}, parameter(false))
     expect(tool('op').inputSchema.properties).toEqual({})
     expect(tool('op').requirements).toEqual({ secrets: [{ id: 'api_header' }] })
     expect(discovery.warnings.join()).not.toContain('"query"')
   })
 
-  it('is sent where it is optional and the operator gives it', async () => {
+  it('is sent where it is optional and the operator provides it', async () => {
     const security = { query: { secret: 'Q' }, header: { secret: 'H' } }
     const { tool } = await open([{ header: [] }], { security }, parameter(false))
     expect(tool('op').requirements).toEqual({ secrets: [{ id: 'H' }, { id: 'Q' }] })
   })
 
-  it('an operation that names no security and takes it optionally says what to write', async () => {
+  it('an operation without security and with an optional credential is reported with what to write', async () => {
     const { tool, discovery } = await open(undefined, {}, parameter(false))
     expect([tool('op').inputSchema.properties, tool('op').requirements]).toEqual([{}, undefined])
     expect(discovery.warnings).toEqual([
@@ -163,7 +163,7 @@ describe('a declared parameter that is a security scheme is never an input', () 
 })
 
 describe('alternatives and combinations', () => {
-  it('all schemes of one alternative are demanded and sent', async () => {
+  it('all schemes of one alternative are required and sent', async () => {
     const { call, tool } = await open([{ header: [], query: [], bearer: [] }], {
       security: { bearer: { provider: 'acme' } },
     })
@@ -182,13 +182,13 @@ describe('alternatives and combinations', () => {
 
   it.each([
     [
-      'the one that the operator answers',
+      'the one that the operator configured',
       [{ header: [] }, { bearer: [] }],
       { bearer: { secret: 'B' } },
       ['B'],
     ],
     ['none, where the document allows it', [{ header: [] }, {}], {}, []],
-    ['the mapped one, also where none would do', [{}, { header: [] }], { header: { secret: 'H' } }, ['H']],
+    ['the mapped one, even if none is required', [{}, { header: [] }], { header: { secret: 'H' } }, ['H']],
     ['plain secrets before access tokens', [{ oauth: [] }, { header: [] }], {}, ['api_header']],
     [
       'one that can be sent before one that cannot',
@@ -204,7 +204,7 @@ describe('alternatives and combinations', () => {
   })
 
   it.each([[{ digest: [] }], [{ tls: [] }], [{ odd: [] }], [{ basic: [], bearer: [] }], [{ unknown: [] }]])(
-    '%j cannot be served: the tool is left out, and the operator is told',
+    '%j cannot be served: the tool is left out, and the operator is notified',
     async (alternative) => {
       const { discovery } = await open([alternative])
       expect(discovery.tools).toEqual([])
@@ -221,7 +221,7 @@ describe('alternatives and combinations', () => {
       { oauth: ['a'], bearer: [] },
       { oauth: { provider: 'acme' }, bearer: { secret: 'B' } },
     ],
-  ])('%j: following the advice to the letter gives the tool', async (alternative, security) => {
+  ])('%j: following the advice literally makes the tool available', async (alternative, security) => {
     const { discovery, close } = await open([alternative], { security })
     expect(discovery.tools).toEqual([])
     const [, advice = ''] = /write `security: (\{.*?\})`/.exec(discovery.warnings.join()) ?? []
@@ -230,7 +230,7 @@ describe('alternatives and combinations', () => {
     expect(followed.discovery.tools.map(({ nativeName }) => nativeName)).toEqual(['op'])
   })
 
-  it('one credential answers several schemes of one place, as Google writes two flows of one token', async () => {
+  it('one credential satisfies several schemes of one location, as Google declares two flows of one token', async () => {
     const security = [
       { oauth: ['calendar'], oidc: ['calendar', 'profile'] },
       { oauth: ['other'], oidc: [] },
@@ -262,13 +262,13 @@ describe('alternatives and combinations', () => {
     expect(server.requests[0]?.headers['x-token']).toBe('tok')
   })
 
-  it('a name that no scheme has is told', async () => {
+  it('a name that no scheme has is reported', async () => {
     const { discovery } = await open([{ header: [] }], { security: { haeder: { secret: 'H' } } })
     expect(discovery.warnings).toContain('`security.haeder` does not name a security scheme of the document.')
   })
 })
 
-describe('rule 32: a credential goes to the accepted origin alone', () => {
+describe('rule 32: a credential is sent only to the accepted origin', () => {
   it('a redirect to another origin is followed without it', async () => {
     server.answer(() => ({ status: 302, headers: { location: `${other.origin}/there` }, body: '' }))
     const { call } = await open([{ header: [], cookie: [], bearer: [] }])
@@ -277,14 +277,14 @@ describe('rule 32: a credential goes to the accepted origin alone', () => {
     expect(other.requests.length).toBe(1)
   })
 
-  it('a caller cannot set what a credential sets, nor the headers that are ours', async () => {
+  it('a caller can set neither the header of a credential nor the server’s own headers', async () => {
     const header = (name: string) => ({ name, in: 'header', schema: {} })
     const names = ['Authorization', 'X-API-Key', 'Host', 'Cookie', 'Content-Type', 'X Space', 'X-Free']
     const { tool } = await open([{ header: [] }], {}, names.map(header))
     expect(tool('op').inputSchema.properties).toEqual({ 'X-Free': {} })
   })
 
-  it('calls use the binding they are handed', async () => {
+  it('calls use the binding that they are passed', async () => {
     const { source, tool } = await open([])
     const binding = { ...tool('op').binding, baseUrl: `${other.origin}/v9` }
     await callTool(source, { ...tool('op'), binding }, {})

@@ -30,7 +30,7 @@ const DOCUMENT = {
   },
 }
 
-describe('a tool never answers "nothing" where its service answered something', () => {
+describe('a tool never returns an empty result if its service returned content', () => {
   it.each<[string, string, Reply, unknown]>([
     ['JSON', 'getBoard', { body: '{"id":"b1"}' }, { id: 'b1' }],
     ['an empty list of blocks', 'getBoard', { body: '{"content":[]}' }, { content: [] }],
@@ -40,9 +40,9 @@ describe('a tool never answers "nothing" where its service answered something', 
       { headers: { 'content-type': 'image/png' }, body: Buffer.from([1, 2]) },
       { mediaType: 'image/png', base64: 'AQI=' },
     ],
-    ['JSON although 204 is promised', 'remove', { body: '{"removed":1}' }, { removed: 1 }],
+    ['JSON although 204 is declared', 'remove', { body: '{"removed":1}' }, { removed: 1 }],
     [
-      'JSON although 204 is promised, beside a header',
+      'JSON although 204 is declared, with a header',
       'move',
       { headers: { 'content-type': 'application/json', location: '/b2' }, body: '{"moved":1}' },
       { body: { moved: 1 }, headers: { location: '/b2' } },
