@@ -28,6 +28,8 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   { zone: 'base', files: /^src\/kernel\/(base\/|call\/call\.ts$|tool\/tool\.ts$)/, may: [] },
   // Declarations of the admin API, which browsers can load: they import zod and nothing of ours.
   { zone: 'admin-api', files: /^src\/admin-api\//, may: [] },
+  // The format of receipts and their verification, which browsers load: it imports nothing of ours.
+  { zone: 'receipts', files: /^src\/receipts\//, may: [] },
   { zone: 'schema', files: /^src\/schema\//, may: ['base', 'kernel'] },
   { zone: 'kernel', files: /^src\/kernel\//, may: ['base', 'schema'] },
   // Prompts and resources written as code: definitions that the kernel prepares like tools.
@@ -55,7 +57,11 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
       ...['base', 'kernel', 'schema', 'stages', 'source-kit', 'results', 'codec', 'http-exchange', 'search'],
     ],
   },
-  { zone: 'store', files: /^src\/store\//, may: ['base', 'kernel', 'schema', 'stages', 'source-kit'] },
+  {
+    zone: 'store',
+    files: /^src\/store\//,
+    may: ['base', 'kernel', 'schema', 'stages', 'source-kit', 'receipts'],
+  },
   { zone: 'egress', files: /^src\/egress\//, may: ['base', 'kernel', 'source-kit'] },
   { zone: 'source-kit', files: /^src\/sources\/kit\//, may: ['base', 'kernel', 'schema', 'stages'] },
   {
@@ -82,7 +88,18 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
     files: /^src\/server\//,
     may: [
       ...['base', 'kernel', 'schema', 'stages', 'source-kit', 'codec', 'http-exchange', 'protocols'],
-      ...['store', 'config', 'auth', 'client', 'egress', 'sources', 'admin-api', 'search', 'results'],
+      ...[
+        'store',
+        'config',
+        'auth',
+        'client',
+        'egress',
+        'sources',
+        'admin-api',
+        'search',
+        'results',
+        'receipts',
+      ],
     ],
   },
   {
@@ -90,7 +107,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
     files: /^src\/cli\//,
     may: [
       ...['base', 'kernel', 'schema', 'stages', 'source-kit', 'store', 'config', 'client', 'server', 'codec'],
-      ...['admin-api', 'search', 'typescript'],
+      ...['admin-api', 'search', 'typescript', 'receipts'],
     ],
   },
   {
@@ -129,7 +146,7 @@ const PLACES = 'start overview tools models tool calls approvals sources access 
 /** The console: places import the frame and the shared components, never each other. From `src/` the console imports only pure modules. */
 const CONSOLE: typeof ZONES = [
   { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
-  { zone: 'shared', files: /^src\/(kernel|sources\/kit|stages|admin-api)\//, may: [] },
+  { zone: 'shared', files: /^src\/(kernel|sources\/kit|stages|admin-api|receipts)\//, may: [] },
   { zone: 'base', files: /^console\/src\/(store|keyboard)\.ts$/, may: [] },
   { zone: 'api', files: /^console\/src\/api\//, may: ['base', 'shared'] },
   { zone: 'parts', files: /^console\/src\/parts\//, may: ['base', 'api'] },

@@ -12,6 +12,7 @@ import * as keys from './keys.ts'
 import { type ErrorStatus, type Operation, UNDECLARED } from './operation.ts'
 import * as overview from './overview.ts'
 import * as pins from './pins.ts'
+import * as receipts from './receipts.ts'
 import * as rules from './rules.ts'
 import * as secrets from './secrets.ts'
 import * as server from './server.ts'
@@ -29,6 +30,7 @@ const MODULES = [
   overview,
   pins,
   rules,
+  receipts,
   secrets,
   server,
   sources,

@@ -9,6 +9,7 @@ import { startTokenFileIn } from '#config/to-settings'
 import { keepOutOfGit } from '#store/stores'
 import { openAdmin } from './admin/routes.ts'
 import { openApprovalPages } from './approvals/pages.ts'
+import { openReceiptPart } from './audit/receipt-part.ts'
 import { openConsole } from './console/console.ts'
 import { type OpenPart, openHost, type ServerHost } from './host.ts'
 import { createHttpApp, type HttpApp } from './http/app.ts'
@@ -35,6 +36,7 @@ const PARTS: readonly OpenPart[] = [
   openConsole,
   openStartPage,
   openMetrics,
+  openReceiptPart,
 ]
 
 export async function startServer(settings: Settings, options: StartOptions = {}): Promise<RunningServer> {

@@ -4,7 +4,10 @@ import { defineStore } from '#kernel/store/module'
 import { createStore, type KernelStore, type StoreParts } from '#kernel/store/store'
 import { type CallSearchStore, callSearchModule, openCallSearch } from '#store/calls/call-search'
 import { openStandingRules, type StandingRuleStore, standingRuleModule } from './approvals/standing-rules.ts'
+import { type JournalBlocks, journalBlockModule } from './audit/journal-blocks.ts'
 import { type JournalReader, journalReaderModule, openJournalReader } from './audit/journal-reader.ts'
+import { openReceiptKeys, type ReceiptKeyStore, receiptKeyModule } from './audit/receipt-keys.ts'
+import { openProofs, type ReceiptStore, receiptModule } from './audit/receipts.ts'
 import {
   type ChallengeStore,
   type ConsentStore,
@@ -59,6 +62,9 @@ export const DEFINITION = defineStore([
   standingRuleModule,
   verifyModule,
   journalReaderModule,
+  journalBlockModule,
+  receiptKeyModule,
+  receiptModule,
 ])
 
 export interface Store extends KernelStore, OperatorStore, CallSearchStore, ChallengeStore, Verification {
@@ -71,6 +77,10 @@ export interface Store extends KernelStore, OperatorStore, CallSearchStore, Chal
   readonly rejections: RejectionStore
   /** The journal, newest event first. */
   readonly journal: JournalReader
+  /** The blocks of the journal, which receipts are proven with. */
+  readonly blocks: JournalBlocks
+  readonly receipts: ReceiptStore
+  readonly receiptKeys: ReceiptKeyStore
   readonly budgets: BudgetStore
   readonly rates: RateStore
   readonly vault: VaultStore
@@ -103,6 +113,8 @@ export function createColletStore(parts: StoreParts): Store {
     rollups: openRollups(context),
     rejections: openRejections(context),
     journal: openJournalReader(context),
+    ...openProofs(context),
+    receiptKeys: openReceiptKeys(context),
     budgets: openBudgets(context),
     rates: openRates(context),
     vault: openVault(context),

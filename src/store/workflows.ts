@@ -7,7 +7,7 @@ import { holderOf } from '#kernel/store/calls/calls'
 import { endAttempt } from '#kernel/store/calls/runs'
 import { type CommitGroup, type Row, type Steps, type StoreContext, statements } from '#kernel/store/engine'
 import type { StoreModule } from '#kernel/store/module'
-import { boundText, optionalText, outcomeToText, subjectFromRow, text } from '#kernel/store/rows'
+import { boundText, keepOutcome, optionalText, outcomeToText, subjectFromRow, text } from '#kernel/store/rows'
 
 /**
  * Workflows that are suspended while a step waits (rule 31): their calls are `parked` with `waits_for`, and keep their attempt
@@ -92,7 +92,7 @@ function* end(
   const outcome = endSuspended(subject.tool, why)
   const slice = group.addPayload(boundText(record, outcomeToText(outcome)))
   if ((yield* write('endSuspended', atMs, slice.group, slice.at, slice.length, record)) === 0) return []
-  group.addReference()
+  keepOutcome(group, subject, outcome)
   const run = optionalText(row, 'run') ?? record
   const position = yield* endAttempt({ ...subject, run, session: undefined }, outcome, atMs)
   group.append({ ...endedEvent(subject, attempt, { state: 'failed', outcome, atMs }), ...position })

@@ -11,6 +11,7 @@ import { NOTICE_STORE_CONTRACT } from './notice-store-contract.ts'
 import { OPERATOR_STORE_CONTRACT } from './operator-store-contract.ts'
 import { PAST_SEARCHES_CONTRACT } from './past-searches-store-contract.ts'
 import { CALLER_STORE_CONTRACT, REQUEST_STORE_CONTRACT } from './protocol-store-contract.ts'
+import { RECEIPT_STORE_CONTRACT } from './receipt-store-contract.ts'
 import { REJECTION_STORE_CONTRACT } from './rejection-store-contract.ts'
 import { ROLLUP_STORE_CONTRACT } from './rollup-store-contract.ts'
 import { RUN_STORE_CONTRACT } from './run-store-contract.ts'
@@ -198,6 +199,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   ...REJECTION_STORE_CONTRACT,
   ...ROLLUP_STORE_CONTRACT,
   ...JOURNAL_STORE_CONTRACT,
+  ...RECEIPT_STORE_CONTRACT,
   ...OPERATOR_STORE_CONTRACT,
   it('rule 2: lists the calls of one principal, newest first, page by page, with the caller’s texts, and without steps', async (store) => {
     const step = { parent: 'r1', root: 'r1' }

@@ -180,6 +180,14 @@ interface KeysChanged extends EventBase {
   readonly generation: number
 }
 
+/** A key that signs receipts was made; an earlier one signs no longer. */
+interface ReceiptKeyMade extends EventBase {
+  readonly type: 'receipt_key.made'
+  /** Id of the key, which is derived from its public half. */
+  readonly receiptKey: string
+  readonly by: string
+}
+
 export interface SessionChanged extends PrincipalEventBase, RunPosition {
   readonly type: 'session.opened' | 'session.closed'
   readonly session: string
@@ -312,6 +320,7 @@ export type JournalEvent =
   | VaultChanged
   | VaultRotated
   | KeysChanged
+  | ReceiptKeyMade
   | SessionChanged
   | KeyChanged
   | RuleChanged

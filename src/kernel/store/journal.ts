@@ -22,7 +22,15 @@ import {
   tagOf,
   unseal,
 } from './key-ring.ts'
-import { bytes, integer, openReasonIn, optionalInteger, type SealedText, text } from './rows.ts'
+import {
+  bytes,
+  integer,
+  openReasonIn,
+  optionalBytes,
+  optionalInteger,
+  type SealedText,
+  text,
+} from './rows.ts'
 
 /**
  * The journal: this process's chain of linked commit groups and its data key (rules 14 and 15), and reading all chains. Engines
@@ -247,6 +255,20 @@ export function openGroups(keys: KeyRing): SealedText {
       if (plain.length <= MAX_BYTES) opened.set(name, ownCopy(plain), plain.length + ENTRY_BYTES)
     }
     return plain.toString('utf8', at, at + length)
+  }
+}
+
+/** Opens the callers' texts of a group row, which has its writer, `n` and `callers`; for readers of every group in turn. */
+export function openCallers(keys: KeyRing): (row: Row) => Steps<string> {
+  const writers = new Map<number, WriterKeys>()
+  return function* open(row) {
+    const sealed = optionalBytes(row, 'callers')
+    if (sealed === null) return ''
+    const writer = integer(row, 'writer')
+    const known = writers.get(writer) ?? (yield* readWriter(keys, writer))
+    writers.set(writer, known)
+    const key = known.keyOf(generationIn(sealed))
+    return unseal(key, sealed, sealContext('callers', known.id, integer(row, 'n'))).toString('utf8')
   }
 }
 

@@ -40,7 +40,16 @@ export interface ResealableRows {
 }
 
 /** Purposes of keys within a generation. Each purpose has its own key, so that sealed data cannot be used for another purpose. */
-const PURPOSES = ['data keys', 'vault keys', 'sources', 'pins', 'requests', 'reasons', 'closings'] as const
+const PURPOSES = [
+  'data keys',
+  'vault keys',
+  'sources',
+  'pins',
+  'requests',
+  'reasons',
+  'receipts',
+  'closings',
+] as const
 type Purpose = (typeof PURPOSES)[number]
 
 /** `announced`: processes can open data under it but do not seal with it yet. `past`: only opens data that cannot be resealed. */
@@ -74,8 +83,11 @@ interface Identity {
   readonly bindings: MacKey
 }
 
-/** Purposes whose signatures stay valid after the key is changed: bindings of grants (rule 21), keys sent upstream (rule 27). */
-const PERMANENT_PURPOSES: ReadonlySet<string> = new Set(['grant', 'credential', 'effect'])
+/**
+ * Purposes whose signatures stay valid after the key is changed: bindings of grants (rule 21), keys sent upstream (rule 27), and the
+ * salts of the journal's blocks.
+ */
+const PERMANENT_PURPOSES: ReadonlySet<string> = new Set(['grant', 'credential', 'effect', 'receipt'])
 
 const IDENTITY = 'identity'
 const ROOT_BYTES = 32

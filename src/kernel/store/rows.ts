@@ -1,8 +1,10 @@
+import { hash } from 'node:crypto'
 import { StoreError } from '#kernel/base/errors'
-import { CALL_PROTOCOLS, CALL_STATES, type CallProtocol, type Outcome } from '#kernel/call/call'
+import { CALL_PROTOCOLS, CALL_STATES, type Outcome } from '#kernel/call/call'
 import type { CallRecord, NewCall } from '#kernel/call/call-record'
+import type { CallSubject } from '#kernel/journal/events'
 import type { CallLabel } from '#kernel/run/events'
-import { answered, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
+import { answered, type CommitGroup, get, type Row, type Steps, type StoreContext, write } from './engine.ts'
 import type { KeyRing } from './key-ring.ts'
 
 /**
@@ -91,7 +93,8 @@ export function unreadableText(row: Row): SealedText {
 type Caller = Pick<CallRecord, 'userId' | 'runId' | 'protocol' | 'by'> & CallLabel
 
 type LabelledCall = CallLabel &
-  Pick<NewCall, 'userId' | 'scope' | 'by'> & { readonly protocol?: CallProtocol | undefined }
+  Pick<NewCall, 'userId' | 'scope' | 'by'> &
+  Partial<Pick<NewCall, 'protocol' | 'definitionHash'>>
 
 export function callerToText(call: LabelledCall): string {
   const { callId, traceId, userId, argsHash, toolId, transport, scope } = call
@@ -104,13 +107,14 @@ export function callerToText(call: LabelledCall): string {
     transport,
     scope === undefined ? null : scope.runId,
     call.protocol ?? null,
+    call.definitionHash ?? null,
     ...(call.by === undefined ? [] : [call.by]),
   ])
 }
 
 export function* readCaller(record: string, sealed: SealedText, slice: Slice): Steps<Caller> {
   const parts: readonly (string | null)[] = JSON.parse(ownText(record, yield* sealed('callers', slice)))
-  const [callId, traceId, userId, argsHash, toolId, transport, runId, protocol, by] = parts
+  const [callId, traceId, userId, argsHash, toolId, transport, runId, protocol, , by] = parts
   return {
     callId: callId ?? '',
     traceId: traceId ?? '',
@@ -121,6 +125,39 @@ export function* readCaller(record: string, sealed: SealedText, slice: Slice): S
     runId: runId ?? undefined,
     protocol: CALL_PROTOCOLS.find((known) => known === protocol),
     by: by ?? undefined,
+  }
+}
+
+/**
+ * Called when the call's row refers to an outcome of this group. The digest is kept with callers' texts: unlike the outcome it lasts
+ * as long as the journal and is covered by the group's link, so a receipt can prove an outcome that was purged.
+ */
+export function keepOutcome(
+  group: CommitGroup,
+  { record, attempt }: Pick<CallSubject, 'record' | 'attempt'>,
+  outcome: Outcome,
+): void {
+  group.addReference()
+  const digest = hash('sha256', provenText(outcome), 'base64url')
+  group.addCaller(boundText(record, `=${attempt}:${digest};`))
+}
+
+/** The text whose digest stands for an outcome: the result as it was sent, or else the whole outcome. */
+export function provenText(outcome: Outcome): string {
+  return outcome.ok && outcome.shown === undefined ? outcome.valueJson : JSON.stringify(outcome)
+}
+
+/**
+ * Splits the callers' texts of a group into those of each record. A line break stands only after a record's id, because all texts
+ * are JSON or digests.
+ */
+export function* callerTexts(plain: string): Generator<readonly [record: string, text: string]> {
+  const parts = plain.split(SEPARATOR)
+  let record = parts[0] ?? ''
+  for (const part of parts.slice(1)) {
+    const [next = ''] = /[\w-]*$/.exec(part) ?? []
+    yield [record, part.slice(0, part.length - next.length)]
+    record = next
   }
 }
 

@@ -8,6 +8,7 @@ import { NO_ROLES } from '#kernel/base/principal'
 import { createRuleRoutes } from '#server/approvals/rules'
 import { createExportRoutes } from '#server/audit/export-routes'
 import { createJournalEventRoutes } from '#server/audit/journal-routes'
+import { createReceiptRoutes } from '#server/audit/receipt-routes'
 import { createConversationRoutes } from '#server/calls/conversation'
 import { createErrorRoutes } from '#server/calls/error-groups'
 import type { ServerHost } from '#server/host'
@@ -166,6 +167,7 @@ export function openAdmin(host: ServerHost): ServerPart {
     ...createAuditRoutes(access, { store, configured }),
     ...createJournalEventRoutes(access, { store, configured }),
     ...createExportRoutes(access, { store, clock, baseOf, configured, costOf, enter: gateway.enterWaiting }),
+    ...createReceiptRoutes(access, { store, clock, baseOf, publicUrl, enter: gateway.enterWaiting }),
     ...createReloadRoutes(access, { reloadEverywhere: reloads.reloadEverywhere, log }),
   ]
   return { routes, close: () => feed.close() }

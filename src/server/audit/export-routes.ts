@@ -127,7 +127,7 @@ export function createExportRoutes(
 }
 
 /** The members of a filter that were given. */
-function membersOf(filter: object): JsonObject {
+export function membersOf(filter: object): JsonObject {
   return JSON.parse(JSON.stringify(filter))
 }
 

@@ -6,6 +6,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ApprovalFilter, ApprovalRecord } from '#kernel/approval/approval'
 import { defined } from '#kernel/base/json'
 import type { MaybePromise } from '#kernel/base/waiting'
+import type { CallRecord } from '#kernel/call/call-record'
 import { timeOf } from '#server/admin/admin-route'
 import { renderDecisions } from '#server/admin/approvals'
 import { quantile, readUsage } from '#server/admin/usage'
@@ -40,10 +41,6 @@ export function journalRows(store: Pick<Store, 'journal'>, search: JournalSearch
 }
 
 export function callRows(store: Pick<Store, 'list'>, filter: Omit<CallFilter, 'limit'>): ReadRows {
-  const readPage = async (before: number | undefined, limit: number) => {
-    const { calls, next } = await store.list({ ...filter, before, limit })
-    return { rows: calls, ...defined({ next }) }
-  }
   return (ended) => ({
     columns: [
       ...[
@@ -60,8 +57,22 @@ export function callRows(store: Pick<Store, 'list'>, filter: Omit<CallFilter, 'l
       ...['state', 'error_code', 'attempt', 'took_ms', 'ran_ms', 'protocol', 'call_id', 'run_id', 'trace_id'],
       ...['session_id', 'error_message', 'parent', 'result_expired', 'has_late_result'],
     ],
-    batches: mapped(pages(readPage, ended), (calls) => calls.map((call) => ({ ...renderCall(call) }))),
+    batches: mapped(callPages(store, filter, ended), (calls) =>
+      calls.map((call) => ({ ...renderCall(call) })),
+    ),
   })
+}
+
+/** Calls in pages, newest first. */
+export function callPages(
+  store: Pick<Store, 'list'>,
+  filter: Omit<CallFilter, 'limit'>,
+  ended: AbortSignal,
+): AsyncGenerator<readonly CallRecord[]> {
+  return pages(async (before: number | undefined, limit: number) => {
+    const { calls, next } = await store.list({ ...filter, before, limit })
+    return { rows: calls, ...defined({ next }) }
+  }, ended)
 }
 
 export function approvalRows(

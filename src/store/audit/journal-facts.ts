@@ -9,7 +9,7 @@ import type { JournalEvent } from '#kernel/journal/events'
 
 const OBJECT_KINDS = [
   ...['tool', 'source', 'key', 'principal', 'session', 'run', 'credential', 'provider', 'action', 'export'],
-  'keys',
+  ...['keys', 'receipt_key'],
 ] as const
 type ObjectKind = (typeof OBJECT_KINDS)[number]
 
@@ -66,6 +66,7 @@ function objectOf(event: JournalEvent): JournalFacts['object'] {
   if (event.type === 'data.exported') return { kind: 'export', id: event.what }
   if ('source' in event) return { kind: 'source', id: sourceObject(event) }
   if ('key' in event) return { kind: 'key', id: event.key }
+  if ('receiptKey' in event) return { kind: 'receipt_key', id: event.receiptKey }
   if ('ref' in event) return { kind: 'credential', id: event.ref }
   if ('challenge' in event) return { kind: 'provider', id: event.provider }
   if ('tool' in event) return { kind: 'tool', id: event.tool }
@@ -132,7 +133,7 @@ const OBJECT_MEMBERS: ReadonlySet<string> = new Set([
     'approval',
     'rule',
   ],
-  ...['resource', 'action', 'what', 'principal', 'parent'],
+  ...['resource', 'action', 'what', 'principal', 'parent', 'receiptKey'],
 ])
 
 function contains(text: string, part: string): boolean {

@@ -213,7 +213,7 @@ function endOf(
 }
 
 /** The number of the first group of a chain that was committed at this time or later, by binary search. */
-function* firstFrom(no: number, atMs: number, end: number): Steps<number> {
+export function* firstFrom(no: number, atMs: number, end: number): Steps<number> {
   let [low, high] = [0, end]
   while (low < high) {
     const middle = Math.floor((low + high) / 2)

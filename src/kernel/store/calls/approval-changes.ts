@@ -33,6 +33,7 @@ import { sealRow } from '#kernel/store/row-mac'
 import {
   boundText,
   integer,
+  keepOutcome,
   optionalInteger,
   optionalText,
   outcomeToText,
@@ -320,7 +321,7 @@ export function* endParked(
   const slice = group.addPayload(boundText(record, outcomeToText(outcome)))
   const columns = [slice.group, slice.at, slice.length]
   if ((yield* write('refuseCall', atMs, ...columns, record, attempt)) === 0) return undefined
-  group.addReference()
+  keepOutcome(group, approval, outcome)
   yield* write('changeApproval', ENDS[why], atMs, expiresAtMs, id, state)
   yield* sealRow(group.keys, GUARDED.approvals, id)
   if (state === 'pending' && why !== 'rejected') {

@@ -17,6 +17,7 @@ import {
   callerSlice,
   callerToText,
   integer,
+  keepOutcome,
   NO_SLICE,
   optionalInteger,
   outcomeToText,
@@ -131,7 +132,7 @@ function* correct(
 export function* recordLate(group: CommitGroup, run: Attempt, outcome: Outcome, atMs: number): Steps<void> {
   const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
   if ((yield* write('lateCall', slice.group, slice.at, slice.length, run.record, run.attempt)) > 0) {
-    group.addReference()
+    keepOutcome(group, run, outcome)
   }
   group.append(endedEvent(run, run.attempt, { state: 'late', outcome, atMs }))
 }
@@ -168,7 +169,8 @@ export function* settle(group: CommitGroup, settlement: Settlement): Steps<Settl
       outcome === undefined
         ? { ...NO_SLICE, group: group.id }
         : group.addPayload(boundText(settlement.record, outcomeToText(outcome)))
-    group.addReference()
+    if (outcome === undefined) group.addReference()
+    else keepOutcome(group, subjectFromRow(row), outcome)
     const { as, atMs, record } = settlement
     yield* write('settleCall', as, atMs, slice.group, slice.at, slice.length, record)
   }

@@ -29,6 +29,7 @@ import {
   callerToText,
   callFromRow,
   integer,
+  keepOutcome,
   NO_SLICE,
   outcomeToText,
   type SealedText,
@@ -189,7 +190,7 @@ function* finish(group: CommitGroup, finished: FinishedAttempt): Steps<Recorded 
     group.writer,
   )
   if (changed === 0) return TAKEN
-  group.addReference()
+  keepOutcome(group, run, outcome)
   const position = run.run === undefined ? undefined : yield* endAttempt(run, outcome, atMs)
   group.append({ ...endedEvent(run, run.attempt, { state, outcome, atMs }), ...position })
   if (run.session?.isOwn === true) yield* endOwnSession(group, run, outcome, atMs)
@@ -239,7 +240,7 @@ function* insertCall(
   )
   if (inserted === 0) return undefined
   group.addReference()
-  if (finished !== undefined) group.addReference()
+  if (finished !== undefined) keepOutcome(group, { record: call.record, attempt: 1 }, finished.outcome)
   return caller
 }
 

@@ -17,7 +17,15 @@ import {
 import { checkpointSignature } from '#kernel/store/journal'
 import type { Generation } from '#kernel/store/key-ring'
 import type { PurgeStep, RetentionPolicy, StoreDefinition } from '#kernel/store/module'
-import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#kernel/store/rows'
+import {
+  boundText,
+  integer,
+  keepOutcome,
+  optionalText,
+  outcomeToText,
+  subjectFromRow,
+  text,
+} from '#kernel/store/rows'
 import { endParkedIn } from './approval-changes.ts'
 import { APPROVALS_OF_CALL, deleteApprovalsOf, dropReferences } from './call-changes.ts'
 import { closeSession, cutAttempt, deleteRuns, keepInRun, labelledByRow, removeRuns } from './runs.ts'
@@ -232,7 +240,7 @@ function* endCut(
   const slice = group.addPayload(boundText(record, outcomeToText(outcome)))
   const columns = [slice.group, slice.at, slice.length]
   if ((yield* write('endCut', state, nowMs, ...columns, record, dead.no, attempt)) === 0) return
-  group.addReference()
+  keepOutcome(group, subject, outcome)
   const cut = { sessionId: optionalText(row, 'session'), atMs: nowMs }
   const position = row.run === null ? undefined : yield* cutAttempt(row, outcome, cut)
   group.append({ ...endedEvent(subject, attempt, { state, outcome, atMs: nowMs }), ...position })
