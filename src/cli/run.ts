@@ -67,6 +67,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, LoadModule>>>> = {
   Store: {
     journal: () => import('#cli/commands/journal'),
     export: () => import('#cli/audit/export'),
+    verify: () => import('#cli/audit/verify'),
     backup: () => import('#cli/commands/store'),
     migrate: () => import('#cli/commands/store'),
     store: () => import('#cli/commands/store'),

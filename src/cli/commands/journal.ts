@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { READ_AUDIT, type Refusal } from '#admin-api/server'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
+import { COMMANDS as RECEIPT_COMMANDS } from '#cli/audit/receipts'
 import {
   type Arguments,
   type CommandContext,
@@ -297,4 +298,4 @@ function auditClient(args: Arguments<AdminOption>, context: CommandContext): Adm
   })
 }
 
-export const COMMANDS = [journal, journalVerify, journalHeads, audit]
+export const COMMANDS = [journal, journalVerify, journalHeads, ...RECEIPT_COMMANDS, audit]
