@@ -15,14 +15,17 @@ import { type Answer, key, type PrincipalsServer, startPrincipalsServer } from '
 
 /**
  * Operations whose answers are checked elsewhere: streams, operations that need a config file (`reload.test.ts`), the start token, or an
- * ambiguous call (`admin-routes.test.ts`), exports (`journal-export.test.ts`).
+ * ambiguous call (`admin-routes.test.ts`), exports (`journal-export.test.ts`, `receipts.test.ts`).
  */
 const ELSEWHERE: readonly string[] = [
   'GET /admin/calls/events',
-  ...['approvals', 'calls', 'denials', 'journal', 'usage'].map((what) => `GET /admin/export/${what}`),
+  ...['approvals', 'calls', 'denials', 'journal', 'receipts', 'usage'].map(
+    (what) => `GET /admin/export/${what}`,
+  ),
   'GET /admin/openapi.json',
   'POST /admin/calls/:record/settle',
   'POST /admin/journal/verify',
+  'POST /admin/receipts',
   'POST /admin/reload',
   'POST /admin/sign-in',
   'POST /admin/sources/probe',
@@ -124,6 +127,8 @@ it('every admin route answers what its operation declares', async () => {
   await ask('GET /admin/calls/rejected')
   await ask('GET /admin/calls/errors')
   await ask(`GET /admin/calls/conversation?run=${calls[0].run_id}`)
+  await ask('POST /admin/receipts/keys')
+  await ask('GET /admin/receipts/keys')
 
   const { approvals } = await ask('GET /admin/approvals')
   await ask('GET /admin/approvals/:id', approvals[0].id)

@@ -41,14 +41,7 @@ export interface ResealableRows {
 
 /** Purposes of keys within a generation. Each purpose has its own key, so that sealed data cannot be used for another purpose. */
 const PURPOSES = [
-  'data keys',
-  'vault keys',
-  'sources',
-  'pins',
-  'requests',
-  'reasons',
-  'receipts',
-  'closings',
+  ...['data keys', 'vault keys', 'sources', 'pins', 'requests', 'reasons', 'receipts', 'closings'],
 ] as const
 type Purpose = (typeof PURPOSES)[number]
 
@@ -83,10 +76,7 @@ interface Identity {
   readonly bindings: MacKey
 }
 
-/**
- * Purposes whose signatures stay valid after the key is changed: bindings of grants (rule 21), keys sent upstream (rule 27), and the
- * salts of the journal's blocks.
- */
+/** Purposes whose signatures stay valid after the key is changed: bindings (rules 21 and 27), and salts of the journal's blocks. */
 const PERMANENT_PURPOSES: ReadonlySet<string> = new Set(['grant', 'credential', 'effect', 'receipt'])
 
 const IDENTITY = 'identity'

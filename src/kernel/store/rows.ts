@@ -151,14 +151,15 @@ export function provenText(outcome: Outcome): string {
  * Splits the callers' texts of a group into those of each record. A line break stands only after a record's id, because all texts
  * are JSON or digests.
  */
-export function* callerTexts(plain: string): Generator<readonly [record: string, text: string]> {
-  const parts = plain.split(SEPARATOR)
-  let record = parts[0] ?? ''
-  for (const part of parts.slice(1)) {
+export function callerTexts(plain: string): readonly (readonly [record: string, text: string])[] {
+  const [first = '', ...parts] = plain.split(SEPARATOR)
+  let record = first
+  return parts.map((part) => {
     const [next = ''] = /[\w-]*$/.exec(part) ?? []
-    yield [record, part.slice(0, part.length - next.length)]
+    const found = [record, part.slice(0, part.length - next.length)] as const
     record = next
-  }
+    return found
+  })
 }
 
 /** Placeholder for a label that is stored in the call's caller text, or was removed with that text. */

@@ -37,7 +37,7 @@ export interface Leaf {
   readonly group: number
   readonly text: string
   readonly salt: Buffer
-  /** Salts of the digests in `text`. Whoever has one can check a value against its digest. */
+  /** Salts of the digests in `text`: a reader who has one can compare a value with its digest. */
   readonly inputSalt: Buffer
   readonly outcomeSalt: Buffer
 }
