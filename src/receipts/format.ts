@@ -120,7 +120,7 @@ export function keyBytes(publicKey: string): Uint8Array<ArrayBuffer> {
 /** Characters of a key's id. */
 export const KEY_ID_LENGTH = 24
 
-export function joined(...parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+function joined(...parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
   let at = 0
   for (const part of parts) {

@@ -11,7 +11,7 @@ const tools = requireTools([
     input: z.object({ to: z.string().describe('Who is paid.') }),
     output: z.string(),
     policy: { safetyTier: 'write' },
-    run: (input) => `paid ${JSON.stringify(input)}`,
+    run: () => 'paid',
   },
 ])
 
