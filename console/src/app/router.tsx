@@ -54,6 +54,13 @@ const calls = createRoute({
   component: lazyPart(async () => (await import('../places/calls/page.tsx')).CallsPage),
 })
 
+const conversation = createRoute({
+  getParentRoute: () => root,
+  path: '/calls/conversation',
+  staticData: NEEDS_SIGN_IN,
+  component: lazyPart(async () => (await import('../places/calls/conversation.tsx')).ConversationPage),
+})
+
 const call = createRoute({
   getParentRoute: () => root,
   path: '/calls/$record',
@@ -106,6 +113,7 @@ export const router = createRouter({
     models,
     tool,
     calls,
+    conversation,
     call,
     approvals.addChildren([approval]),
     sources,

@@ -3,7 +3,9 @@ import type {
   CallDetails,
   CallStats,
   ChangedCall,
+  LIST_ALL_CALLS,
   LIST_REJECTED_REQUESTS,
+  ListedCall,
   SHOW_CALL,
 } from '../../../../src/admin-api/calls.ts'
 import type { AnswerOf } from '../../../../src/admin-api/operation.ts'
@@ -27,7 +29,12 @@ export type {
 } from '../../../../src/admin-api/calls.ts'
 
 /** The members of a call that both the list and the stream contain. */
-export type CallRow = Omit<ChangedCall, 'events' | 'by'> & { readonly by?: string | null | undefined }
+export type CallRow = Omit<ChangedCall, 'events' | 'by'> & {
+  readonly by?: string | null | undefined
+} & { readonly [Member in (typeof DETAILS)[number]]?: ListedCall[Member] | undefined }
+
+/** Members that the list has and the stream has not; rows in view get them by another request. */
+export const DETAILS = ['call_id', 'protocol', 'cost', 'error_message', 'input_summary'] as const
 export type StepCall = CallDetails['steps'][number]
 export type JournalRow = CallDetails['journal'][number]
 export type StateCounts = CallStats['states']
@@ -79,6 +86,15 @@ export function rejectedQuery({ state: _rejected, ...filters }: Filters, isLive:
     placeholderData: keepPreviousData,
     refetchInterval: isLive ? MIN_STATS_MS : false,
   })
+}
+
+/** Rows with their details. With inputs, the server journals that they were read. */
+export async function requestRows(
+  records: readonly string[],
+  withInputs: boolean,
+): Promise<readonly ListedCall[]> {
+  const params = new URLSearchParams({ records: records.join(','), ...(withInputs ? { inputs: 'yes' } : {}) })
+  return (await requestJson<AnswerOf<typeof LIST_ALL_CALLS>>(`/admin/calls?${params}`)).calls
 }
 
 /** A call without input and outcome. Reading it is not recorded, unlike `contentsQuery`. */

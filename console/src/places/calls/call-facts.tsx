@@ -13,6 +13,7 @@ import { Tier, ToolName } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { type CallDetails, callerText, callQuery, contentsQuery } from './api.ts'
 import { stepNameOf } from './call-timeline.tsx'
+import { words } from './words.ts'
 
 /*
  * The facts of one call, and its actions: try it again, or stop it. `call-page.tsx` and `detail.tsx` use it.
@@ -35,12 +36,31 @@ export function TraceId({ call }: { readonly call: CallDetails }): ReactNode {
   if (call.trace_id === '') return <span className="dim">none</span>
   return (
     <span className="row">
-      <span className="mono clip" title={call.trace_id}>
-        {shortHash(call.trace_id)}
-      </span>
+      <ConversationLink call={call} kind="trace" id={call.trace_id} label={shortHash(call.trace_id)} />
       <CopyButton text={call.trace_id} label="Copy trace id" />
     </span>
   )
+}
+
+/** A link to all calls of the call's run, session or trace. */
+export function ConversationLink({ call, kind, id, label = id }: ConversationLinkProps): ReactNode {
+  return (
+    <Link
+      className="link mono clip"
+      to="/calls/conversation"
+      search={{ [kind]: id, at: call.created_at }}
+      title={`${words.showConversation[kind]}: ${visibleText(id)}`}
+    >
+      {visibleText(label)}
+    </Link>
+  )
+}
+
+interface ConversationLinkProps {
+  readonly call: CallDetails
+  readonly kind: 'run' | 'session' | 'trace'
+  readonly id: string
+  readonly label?: string
 }
 
 /** Caller, tool, protocol and key of a call. */
@@ -91,8 +111,13 @@ export function CallFacts({ call }: { readonly call: CallDetails }): ReactNode {
           </Fact>
         )}
         <Fact name="Run">
-          <code>{call.run_id}</code>
+          <ConversationLink call={call} kind="run" id={call.run_id} />
         </Fact>
+        {call.session_id !== null && (
+          <Fact name="Session">
+            <ConversationLink call={call} kind="session" id={call.session_id} />
+          </Fact>
+        )}
         <Fact name="Trace">
           <TraceId call={call} />
         </Fact>

@@ -121,6 +121,21 @@ export class CallList {
     this.#publish()
   }
 
+  /** Adds details to known rows. A row that has changed in the meantime gets them with the next request. */
+  addDetails(calls: readonly CallRow[]): void {
+    for (const call of calls)
+      for (const rows of [this.#rows, this.#waiting]) {
+        const known = rows.get(call.record)
+        if (known !== undefined && known.state === call.state && known.attempt === call.attempt)
+          rows.set(call.record, {
+            ...known,
+            ...call,
+            input_summary: call.input_summary ?? known.input_summary,
+          })
+      }
+    this.#publish()
+  }
+
   clear(): void {
     this.#rows.clear()
     this.#waiting.clear()
@@ -166,7 +181,12 @@ export class CallList {
       (known.attempt > call.attempt ||
         (known.attempt === call.attempt && known.finished_at !== null && call.finished_at === null))
     if (!isOlder)
-      rows.set(call.record, { ...known, ...call, error_code: call.error_code ?? sameCode(known, call) })
+      rows.set(call.record, {
+        ...known,
+        ...call,
+        error_code: call.error_code ?? sameCode(known, call),
+        error_message: call.error_message ?? (known?.state === call.state ? known.error_message : undefined),
+      })
   }
 
   #publish(): void {

@@ -15,19 +15,26 @@ import { countOf, formatClock } from '../../parts/format.ts'
 import { Note, StateMark, ToolName } from '../../parts/meaning.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import { type Column, Table, useListKeys } from '../../parts/table.tsx'
+import { visibleText } from '../../parts/visible-text.ts'
 import { type CallRow, callerText, runTimeText } from './api.ts'
 import type { LiveCallList } from './use-call-list.ts'
+import { useDetails } from './use-details.ts'
+import { words } from './words.ts'
 
 /*
  * Draws the rows of the list that are in view. `page.tsx` uses it. No row moves under the pointer.
  */
 
 const COLUMNS: readonly Column[] = [
-  { title: 'Time', className: 'c-time' },
-  { title: 'State', className: 'c-state' },
-  { title: 'Tool' },
-  { title: 'Principal', className: 'c-who' },
-  { title: 'Run time', className: 'c-dur', isEnd: true },
+  { title: words.time, className: 'c-time' },
+  { title: words.state, className: 'c-state' },
+  { title: words.tool, className: 'c-tool' },
+  { title: words.details, className: 'c-details' },
+  { title: words.principal, className: 'c-who' },
+  { title: words.tenant, className: 'c-tenant' },
+  { title: words.protocol, className: 'c-protocol' },
+  { title: words.cost, className: 'c-cost', isEnd: true },
+  { title: words.runTime, className: 'c-dur', isEnd: true },
 ]
 
 const ROW_PX = 32
@@ -38,7 +45,7 @@ const PHONE = '(max-width: 45rem)'
 const NEAR_END = 20
 
 /** The rows of the list. Only rows in view are drawn, and no row moves under the pointer. */
-export function CallTable({ live, scroller, selected, onOpen }: CallTableProps): ReactNode {
+export function CallTable({ live, scroller, selected, withInputs, onOpen }: CallTableProps): ReactNode {
   const { rows, waiting, older, olderError } = live.view
   const isPhone = useMedia(PHONE)
   const top = useRef<HTMLDivElement>(null)
@@ -62,6 +69,9 @@ export function CallTable({ live, scroller, selected, onOpen }: CallTableProps):
   const drawn = virtual.getVirtualItems()
   const [first, last] = [drawn[0], drawn.at(-1)]
   const { loadOlder } = live
+  const inView = drawn.flatMap(({ index }) => rows[index] ?? [])
+  useDetails(live.list, inView, withInputs)
+  const shown = useShownColumns(rows)
   const isNearEnd = last !== undefined && last.index > rows.length - NEAR_END
   useEffect(() => {
     // After a failure, older calls are requested again only by a person.
@@ -78,7 +88,7 @@ export function CallTable({ live, scroller, selected, onOpen }: CallTableProps):
           </button>
         </div>
       )}
-      <Table caption="Calls, newest first" columns={COLUMNS} className="calls">
+      <Table caption="Calls, newest first" columns={COLUMNS} className={`calls ${shown}`}>
         <tbody>
           {first !== undefined && first.start > margin && <Space px={first.start - margin} />}
           {drawn.map(({ index, key }) => {
@@ -128,6 +138,8 @@ interface CallTableProps {
   readonly live: LiveCallList
   readonly scroller: RefObject<HTMLElement | null>
   readonly selected: string | undefined
+  /** Whether the beginnings of inputs are shown. */
+  readonly withInputs: boolean
   readonly onOpen: (record: string) => void
 }
 
@@ -185,11 +197,19 @@ const TableRow = memo(
             </span>
           </a>
         </th>
+        <td className={row.error_code === null ? 'm-details' : 'm-details is-error'}>
+          <RowDetails row={row} />
+        </td>
         <td className="m-who">
           <span className={step === undefined ? 'clip mono dim' : 'clip dim'} title={callerText(row)}>
-            {step === undefined ? callerText(row) : 'step'}
+            {step === undefined ? callerText(row) : words.step}
           </span>
         </td>
+        <td className="m-tenant">
+          <span className="clip dim">{row.tenant}</span>
+        </td>
+        <td className="m-protocol dim">{row.protocol ?? ''}</td>
+        <td className="end num m-cost soft">{row.cost ?? ''}</td>
         <td className="end num m-dur soft">{runTimeText(row)}</td>
       </tr>
     )
@@ -201,6 +221,36 @@ const TableRow = memo(
     before.step === after.step &&
     before.isTabStop === after.isTabStop,
 )
+
+/** What tells a row from others: its error, its input if it is shown, or its call id. */
+function RowDetails({ row }: { readonly row: CallRow }): ReactNode {
+  const { error_code: code, error_message: message, input_summary: input, call_id: id } = row
+  const error = message ?? code
+  return (
+    <span
+      className="clip"
+      dir="auto"
+      title={visibleText([error, input].filter((text) => text != null).join('\n'))}
+    >
+      {error !== null && <span className="error-text">{visibleText(error)}</span>}
+      {error !== null && input != null && ' · '}
+      {input != null ? (
+        <span className="mono dim">{visibleText(input)}</span>
+      ) : (
+        error === null && <span className="mono dim">{visibleText(id ?? '')}</span>
+      )}
+    </span>
+  )
+}
+
+/** Tenant and cost are shown if they differ between calls. A shown column stays, so that rows keep their places. */
+function useShownColumns(rows: readonly CallRow[]): string {
+  const shown = useRef({ tenant: false, cost: false })
+  const [first] = rows
+  shown.current.tenant ||= rows.some(({ tenant }) => tenant !== first?.tenant)
+  shown.current.cost ||= rows.some(({ cost }) => cost != null && cost !== 1)
+  return `${shown.current.tenant ? 'with-tenant' : ''} ${shown.current.cost ? 'with-cost' : ''}`
+}
 
 /** Rows are held while the pointer is over them, one has the focus, or the list is scrolled down. */
 function useHold({ list }: LiveCallList, scroller: RefObject<HTMLElement | null>) {

@@ -13,6 +13,7 @@ import {
   runTimeText,
   type StepCall,
 } from './api.ts'
+import { words } from './words.ts'
 
 /*
  * Builds the timeline of a call from the events of its run and of the journal. Several pages use it. An event that repeats
@@ -227,9 +228,34 @@ function ended(
     return {
       icon: 'released',
       title: `Attempt ${text(attempt)} failed${took}`,
-      detail: `${text(code)}: nothing took effect, so the call may be retried.`,
+      detail: (
+        <>
+          {isLast ? <Cause code={text(code)} call={call} /> : <code>{text(code)}</code>}
+          <p>{words.nothingTookEffect}</p>
+        </>
+      ),
     }
-  return { icon: 'failed', tone: 'is-failed', title: `Failed${took}`, detail: <code>{text(code)}</code> }
+  return {
+    icon: 'failed',
+    tone: 'is-failed',
+    title: `Failed${took}`,
+    detail: <Cause code={text(code)} call={call} />,
+  }
+}
+
+/** The error code and the message that the caller got. */
+function Cause({ code, call }: { readonly code: string; readonly call: CallDetails }): ReactNode {
+  const { error_message: message } = call
+  return (
+    <>
+      {message !== null && (
+        <p className="cause" dir="auto">
+          {visibleText(message)}
+        </p>
+      )}
+      <code>{code}</code>
+    </>
+  )
 }
 
 const AMBIGUOUS: EventText = {
@@ -284,7 +310,7 @@ function stepWords(step: StepCall, call: CallDetails): Omit<TimelineEvent, 'key'
         </span>
       </span>
     ),
-    detail: step.error_code ?? undefined,
+    detail: step.error_message ?? step.error_code ?? undefined,
     children: waits.length > 0 && <Timeline label={`What ${step.tool} waited for`} events={waits} isFlush />,
   }
 }

@@ -8,7 +8,7 @@ import { Failed, Loading } from '../../parts/states.tsx'
 import { Tabs } from '../../parts/tabs.tsx'
 import { Timeline } from '../../parts/timeline.tsx'
 import { type CallDetails, callerText, callQuery } from './api.ts'
-import { protocolName, StopCall, TraceId, TryIt, versionOf } from './call-facts.tsx'
+import { ConversationLink, protocolName, StopCall, TraceId, TryIt, versionOf } from './call-facts.tsx'
 import { timelineOf, timesOf } from './call-timeline.tsx'
 import { Contents, JournalRows } from './contents.tsx'
 
@@ -85,6 +85,10 @@ function LoadedCall({
           </dd>
           <dt>Protocol</dt>
           <dd>{protocolName(call)}</dd>
+          <dt>Run</dt>
+          <dd>
+            <ConversationLink call={call} kind="run" id={call.run_id} label={shortHash(call.run_id)} />
+          </dd>
           <dt>Trace</dt>
           <dd>
             <TraceId call={call} />

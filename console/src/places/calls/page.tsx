@@ -1,23 +1,28 @@
 import { useNavigate } from '@tanstack/react-router'
-import { type ReactNode, useMemo, useRef } from 'react'
+import { type ReactNode, useEffect, useMemo, useRef } from 'react'
 import { ApiError } from '../../api/client.ts'
 import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Page } from '../../app/page.tsx'
 import { usePageCommand } from '../../app/page-command.tsx'
 import { useSearchState } from '../../app/search-state.ts'
+import { useTimeRange } from '../../app/time-range.ts'
 import { useKey } from '../../keyboard.ts'
 import { Button } from '../../parts/button.tsx'
+import { RangePicker } from '../../parts/charts/range-picker.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
+import { Segment } from '../../parts/tabs.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { useHoldsScope } from './api.ts'
 import { CallTable, OlderFailed } from './call-table.tsx'
 import { CallDetail } from './detail.tsx'
-import { type CallQuery, commandOf, REJECTED, readQuery, showCommand } from './query.ts'
+import { ErrorGroups } from './error-groups.tsx'
+import { type CallQuery, commandOf, isSearch, REJECTED, readQuery, showCommand, withRange } from './query.ts'
 import { QueryBar } from './query-bar.tsx'
 import { RejectedList } from './rejected.tsx'
 import { Tally } from './tally.tsx'
 import { type LiveCallList, useCallList } from './use-call-list.ts'
+import { words } from './words.ts'
 import './calls.css'
 
 /*
@@ -38,13 +43,26 @@ export function CallsPage(): ReactNode {
 
 /** The live list of calls. Query, live state and the open call are in the address. */
 function Calls(): ReactNode {
-  const [{ q = '', live: liveWord = 'on', call: selected, tab = 'timeline' }, change] = useSearchState()
-  const query = useMemo(() => readQuery(q), [q])
+  const [{ q = '', live: liveWord = 'on', call: selected, tab = 'timeline', inputs, view }, change] =
+    useSearchState()
+  const [range, setRange] = useTimeRange('24h')
+  const query = useMemo(() => {
+    const read = readQuery(q)
+    return { ...read, filters: withRange(read.filters, range) }
+  }, [q, range])
   const isLive = liveWord === 'on'
+  const canRead = useHoldsScope('calls:read')
+  const withInputs = canRead && inputs === 'on'
   const live = useCallList(query.filters, isLive)
   const list = useRef<HTMLElement>(null)
   const navigate = useNavigate()
-  usePageCommand(selected === undefined ? commandOf(query.filters, isLive) : showCommand(selected))
+  usePageCommand(
+    selected !== undefined
+      ? showCommand(selected)
+      : view === 'errors'
+        ? commandOf(query.filters, false, 'collet calls errors')
+        : commandOf(query.filters, isLive),
+  )
 
   const setLive = (isOn: boolean): void => void change({ live: isOn ? undefined : 'off' })
   const open = (record: string): void => void change({ call: record }, { isStep: true })
@@ -64,6 +82,17 @@ function Calls(): ReactNode {
             tokens={query.tokens}
             onChange={(words) => change({ q: words.join(' ') }, { isStep: true })}
           />
+          {canRead && (
+            <button
+              type="button"
+              className="btn"
+              aria-pressed={withInputs}
+              title={words.inputsTitle}
+              onClick={() => void change({ inputs: withInputs ? undefined : 'on' })}
+            >
+              {words.showInputs}
+            </button>
+          )}
           <LiveButton live={live} isLive={isLive} onPress={() => setLive(!isLive)} />
         </>
       }
@@ -75,12 +104,29 @@ function Calls(): ReactNode {
               <code>{text}</code> is ignored. {problem}
             </Note>
           ))}
+          <div className="calls-bar">
+            <Segment
+              label={words.views}
+              value={view === 'errors' ? 'errors' : 'calls'}
+              options={[
+                { value: 'calls', label: words.calls },
+                { value: 'errors', label: words.errors },
+              ]}
+              onChange={(next) =>
+                void change({ view: next === 'errors' ? next : undefined }, { isStep: true })
+              }
+            />
+            <span className="grow" />
+            <RangePicker range={range} onChange={setRange} />
+          </div>
           <Tally query={query} isLive={isLive} />
-          {query.filters.state === REJECTED ? (
+          {view === 'errors' ? (
+            <ErrorGroups filters={query.filters} isLive={isLive} />
+          ) : query.filters.state === REJECTED ? (
             <RejectedList filters={query.filters} isLive={isLive} />
           ) : (
             <List
-              {...{ live, query, selected, list }}
+              {...{ live, query, selected, list, withInputs }}
               onOpen={open}
               onClear={() => void navigate({ to: '/calls', search: {} })}
             />
@@ -104,13 +150,19 @@ interface ListProps {
   readonly live: LiveCallList
   readonly query: CallQuery
   readonly selected: string | undefined
+  readonly withInputs: boolean
   readonly list: React.RefObject<HTMLElement | null>
   readonly onOpen: (record: string) => void
   readonly onClear: () => void
 }
 
-function List({ live, query, selected, list, onOpen, onClear }: ListProps): ReactNode {
-  const { view, error, isLoading, retry } = live
+function List({ live, query, selected, withInputs, list, onOpen, onClear }: ListProps): ReactNode {
+  const { view, error, isLoading, retry, loadOlder } = live
+  const searchesOn =
+    isSearch(query.filters) && view.rows.length === 0 && view.older !== null && view.olderError === null
+  useEffect(() => {
+    if (searchesOn) loadOlder()
+  }, [searchesOn, loadOlder])
   // A scope may be revoked while the page is open.
   if (error instanceof ApiError && error.status === 403) return <NeedsScope scope={SCOPE} />
   if (error !== null && view.rows.length === 0)
@@ -124,7 +176,10 @@ function List({ live, query, selected, list, onOpen, onClear }: ListProps): Reac
     )
   if (isLoading) return <Loading what="calls" rows={12} />
   if (view.rows.length > 0 || view.waiting > 0)
-    return <CallTable live={live} scroller={list} selected={selected} onOpen={onOpen} />
+    return (
+      <CallTable live={live} scroller={list} selected={selected} withInputs={withInputs} onOpen={onOpen} />
+    )
+  if (searchesOn) return <Loading what={words.searching} rows={6} />
   if (view.older !== null)
     return (
       <>

@@ -4,7 +4,8 @@ import { type KeyboardEvent, type ReactNode, useId, useRef, useState } from 'rea
 import { toolsQuery } from '../../api/tools.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { finished, suggestionsFor, type Token } from './query.ts'
+import { finished, isQuoteOpen, splitWords, suggestionsFor, type Token } from './query.ts'
+import { words } from './words.ts'
 
 /**
  * The filter of calls, `status:error tool:Gmail.*`. Each complete word is a token with a cross. The word that is being typed has
@@ -20,13 +21,7 @@ export function QueryBar({ tokens, onChange }: QueryBarProps): ReactNode {
   const texts = tokens.map(({ text }) => text)
 
   const put = (done: string): void => {
-    onChange([
-      ...texts,
-      ...done
-        .split(/\s+/)
-        .map(finished)
-        .filter((each) => each !== ''),
-    ])
+    onChange([...texts, ...splitWords(done).map(finished)])
     setWord('')
     setOpen(false)
   }
@@ -67,7 +62,7 @@ export function QueryBar({ tokens, onChange }: QueryBarProps): ReactNode {
       ))}
       <ComboboxProvider
         value={word}
-        setValue={(value) => (/\s$/.test(value) ? put(value) : setWord(value))}
+        setValue={(value) => (/\s$/.test(value) && !isQuoteOpen(value) ? put(value) : setWord(value))}
         open={isOpen && suggestions.length > 0}
         setOpen={setOpen}
         setSelectedValue={(value) => {
@@ -76,9 +71,9 @@ export function QueryBar({ tokens, onChange }: QueryBarProps): ReactNode {
       >
         <Combobox
           ref={input}
-          aria-label="Filter calls"
+          aria-label={words.filterCalls}
           aria-describedby={problems}
-          placeholder={tokens.length === 0 ? 'status:error tool:Gmail.* duration:>500ms' : ''}
+          placeholder={tokens.length === 0 ? words.searchExample : ''}
           spellCheck={false}
           autoComplete="list"
           data-page-search=""

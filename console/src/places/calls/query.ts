@@ -1,4 +1,5 @@
 import { quoted } from '../../app/commands.ts'
+import type { TimeRange } from '../../parts/charts/time-range.ts'
 
 /*
  * Reads the query bar: words become filters of the admin API and options of the command line. Several pages use it. Invalid
@@ -24,7 +25,12 @@ export interface CallQuery {
 export type Filters = Readonly<Partial<Record<FilterName, string>>>
 type FilterName = (typeof FILTER_NAMES)[number]
 
-const FILTER_NAMES = ['state', 'tool', 'principal', 'tenant', 'slow', 'quick', 'since', 'until'] as const
+/** Compared call by call on the server, in any time range for an id, and not followed live. */
+const SEARCH_NAMES = ['id', 'run', 'session', 'user', 'trace', 'protocol', 'parent', 'code', 'error'] as const
+const FILTER_NAMES = [
+  ...(['state', 'tool', 'principal', 'tenant', 'slow', 'quick', 'since', 'until'] as const),
+  ...SEARCH_NAMES,
+] as const
 
 const STATES = ['running', 'parked', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export type CallStateName = (typeof STATES)[number]
@@ -37,22 +43,55 @@ const STATE_WORDS: readonly string[] = ['error', ...STATES, REJECTED]
 /** Reads a query. Invalid words are kept and shown with their error. */
 export function readQuery(text: string): CallQuery {
   const filters: Partial<Record<FilterName, string>> = {}
-  const tokens = text
-    .split(/\s+/)
-    .filter((word) => word !== '')
-    .map((word) => readToken(finished(word), filters))
+  const tokens = splitWords(text).map((word) => readToken(finished(word), filters))
   return { tokens, filters }
 }
 
-/** Completes a word: without a key, it matches part of a tool's name. */
+/** Words are separated by spaces, unless they are in quotes: `error:"no such label"`. */
+export function splitWords(text: string): readonly string[] {
+  return text.match(/(?:[^\s"]|"[^"]*"?)+/g) ?? []
+}
+
+/** Whether the quotes of a word that is being typed are not closed yet. */
+export function isQuoteOpen(word: string): boolean {
+  return (word.split('"').length - 1) % 2 === 1
+}
+
+/** A word of the query bar for a filter, in quotes if the value needs them. */
+export function tokenText(key: string, value: string): string {
+  return /[\s"]/.test(value) ? `${key}:"${value.replaceAll('"', '')}"` : `${key}:${value}`
+}
+
+/** Completes a word: without a key, an id finds the calls that it belongs to, and other text matches part of a tool's name. */
 export function finished(word: string): string {
   const bare = word.trim()
-  return bare === '' || bare.includes(':') ? bare : `tool:${bare.includes('*') ? bare : `*${bare}*`}`
+  if (bare === '' || /^[a-z]+:/.test(bare)) return bare
+  if (looksLikeId(bare)) return `id:${bare}`
+  return `tool:${bare.includes('*') ? bare : `*${bare}*`}`
+}
+
+/** Ids have digits and dashes, or are long; names of tools have dots and are not. */
+function looksLikeId(word: string): boolean {
+  if (/[.*]/.test(word)) return false
+  return /^run_/.test(word) || word.length >= 20 || (/\d/.test(word) && word.includes('-'))
+}
+
+/** Whether the server compares calls one by one, which it does not do for a stream. */
+export function isSearch(filters: Filters): boolean {
+  return SEARCH_NAMES.some((name) => filters[name] !== undefined)
+}
+
+/** The filters of a page: the range counts unless the query names times, or an id, which is found at any time. */
+export function withRange(filters: Filters, range: TimeRange): Filters {
+  if (filters.since !== undefined || filters.until !== undefined || filters.id !== undefined) return filters
+  if ('last' in range) return { ...filters, since: range.last }
+  const { sinceMs, untilMs } = range
+  return { ...filters, since: new Date(sinceMs).toISOString(), until: new Date(untilMs).toISOString() }
 }
 
 function readToken(text: string, filters: Partial<Record<FilterName, string>>): Token {
   const colon = text.indexOf(':')
-  const [key, value] = [text.slice(0, colon), text.slice(colon + 1)]
+  const [key, value] = [text.slice(0, colon), text.slice(colon + 1).replaceAll('"', '')]
   const reader = KEYS.get(key)
   if (reader === undefined) return { text, key, value, problem: unknownKey(key) }
   if (value === '') return { text, key, value, problem: `Write ${reader.example} after ${key}.` }
@@ -87,6 +126,22 @@ const KEYS: ReadonlyMap<string, KeyReader> = new Map<string, KeyReader>([
   ['since', { example: '30m', about: 'From', read: (value) => readTime('since', value) }],
   ['until', { example: '5m', about: 'Until', read: (value) => readTime('until', value) }],
   ['tenant', { example: 'acme', about: 'Tenant', read: anyText('tenant') }],
+  [
+    'id',
+    {
+      example: 'refund-1042',
+      about: 'Any id: call, run, session, trace, user, approval',
+      read: anyText('id'),
+    },
+  ],
+  ['error', { example: '"not found"', about: 'Error message', read: anyText('error') }],
+  ['code', { example: 'tool_failed', about: 'Error code', read: anyText('code') }],
+  ['user', { example: 'ann', about: 'User', read: anyText('user') }],
+  ['run', { example: 'order-1042', about: 'Run', read: anyText('run') }],
+  ['session', { example: 'ses_4f1c', about: 'Session', read: anyText('session') }],
+  ['trace', { example: '4bf92f…', about: 'Trace', read: anyText('trace') }],
+  ['protocol', { example: 'mcp', about: 'Protocol', read: anyText('protocol') }],
+  ['parent', { example: 'RECORD', about: 'Steps of a workflow', read: anyText('parent') }],
 ])
 
 function readStates(value: string): readonly [readonly ['state', string]] | string {
@@ -142,14 +197,14 @@ export function spanOf({ since = '30m', until }: Filters): string {
 }
 
 /** The query as a command. */
-export function commandOf(filters: Filters, isLive: boolean): string {
+export function commandOf(filters: Filters, isLive: boolean, command = 'collet calls'): string {
   const options = FILTER_NAMES.flatMap((name) => {
     const value = filters[name]
     return value === undefined ? [] : [`--${name} ${quoted(value)}`]
   })
   // A past range has no new calls to follow, and rejected requests are only listed.
-  const follows = isLive && filters.until === undefined && filters.state !== REJECTED
-  return ['collet calls', ...options, ...(follows ? ['--follow'] : [])].join(' ')
+  const follows = isLive && filters.until === undefined && filters.state !== REJECTED && !isSearch(filters)
+  return [command, ...options, ...(follows ? ['--follow'] : [])].join(' ')
 }
 
 /** The command that shows one call. */
@@ -169,15 +224,31 @@ export function suggestionsFor(
 ): readonly Suggestion[] {
   const colon = word.indexOf(':')
   if (colon === -1)
-    return [...KEYS]
-      .filter(([key]) => key.startsWith(word.toLowerCase()))
-      .map(([key, { example, about }]) => ({ text: `${key}:`, about: `${about}, like ${key}:${example}` }))
+    return [
+      ...anywhere(word),
+      ...[...KEYS]
+        .filter(([key]) => key.startsWith(word.toLowerCase()))
+        .map(([key, { example, about }]) => ({ text: `${key}:`, about: `${about}, like ${key}:${example}` })),
+    ]
   const [key, value] = [word.slice(0, colon), word.slice(colon + 1).toLowerCase()]
   const values = valuesOf(key, known.tools)
   return values
     .filter(({ text }) => text.toLowerCase().includes(value))
     .slice(0, MAX_SUGGESTIONS)
     .map(({ text, about }) => ({ text: `${key}:${text}`, about }))
+}
+
+const MIN_ANYWHERE = 3
+
+/** What a text without a key may be. */
+function anywhere(word: string): readonly Suggestion[] {
+  if (word.length < MIN_ANYWHERE || [...KEYS.keys()].some((key) => key.startsWith(word.toLowerCase())))
+    return []
+  return [
+    { text: finished(`tool:*${word}*`), about: 'In the name of the tool' },
+    { text: tokenText('id', word), about: 'Id of a call, run, session, trace, user …' },
+    { text: tokenText('error', word), about: 'In the error message' },
+  ]
 }
 
 const MAX_SUGGESTIONS = 8
@@ -193,10 +264,22 @@ const STATE_ABOUT: Readonly<Record<string, string>> = {
   rejected: 'Rejected before it became a call',
 }
 
+const PROTOCOLS = ['mcp', 'otc', 'openwop', 'opentool', 'embedded'] as const
+const CODES = [
+  'tool_failed',
+  'tool_timeout',
+  'cancelled',
+  'output_invalid',
+  'result_too_large',
+  'session_lost',
+] as const
+
 function valuesOf(key: string, tools: readonly string[]): readonly Suggestion[] {
   if (key === 'status') return STATE_WORDS.map((text) => ({ text, about: STATE_ABOUT[text] ?? '' }))
   if (key === 'since' || key === 'until')
     return ['5m', '30m', '1h', '12h', '7d'].map((text) => ({ text, about: `${spanOf({ since: text })} ago` }))
+  if (key === 'protocol') return PROTOCOLS.map((text) => ({ text, about: '' }))
+  if (key === 'code') return CODES.map((text) => ({ text, about: '' }))
   if (key === 'duration')
     return ['>500ms', '>2s', '>1m', '<10ms'].map((text) => ({
       text,

@@ -9,7 +9,7 @@ import { countOf } from '../../parts/format.ts'
 import { useStore } from '../../store.ts'
 import type { CallChanges, CallPage } from './api.ts'
 import { CallList, type CallListView } from './call-list.ts'
-import { type Filters, paramsOf } from './query.ts'
+import { type Filters, isSearch, paramsOf } from './query.ts'
 
 /*
  * Joins the list of calls with the server's stream. `call-table.tsx` and `page.tsx` use it. The list is requested after the
@@ -93,7 +93,7 @@ function useStreamPath(filters: Filters, filterKey: string, isLive: boolean): st
   const saved = useRef({ filterKey: '', path: '' })
   if (saved.current.filterKey !== filterKey)
     saved.current = { filterKey, path: `/admin/calls/events?${paramsOf(filters)}` }
-  return isLive ? saved.current.path : null
+  return isLive && !isSearch(filters) ? saved.current.path : null
 }
 
 const REDRAW_MS = 100

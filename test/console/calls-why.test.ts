@@ -1,0 +1,147 @@
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { rows } from './calls-fixture.ts'
+import { type ConsoleHarness, checkAxe, shoot, useConsole } from './harness.ts'
+
+const BUILT = pathToFileURL(join(import.meta.dirname, '../../dist/index.js')).href
+const WATCHER = 'a-key-of-who-watches-calls-all-day'
+const READER = 'a-key-of-who-may-read-inputs-of-it'
+const BOT = 'a-key-of-a-bot-that-calls-tools-00'
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
+
+const CONFIG = `
+import { tool, ToolError, workflow } from '${BUILT}'
+const make = (id, policy, run) =>
+  tool({ id, description: 'Does something.', input: { type: 'object' }, output: {}, policy: { egress: 'none', ...policy }, run })
+const key = (id, key, scopes) => ({ id, key, scopes, tenant: 'acme' })
+const look = make('Orders.Find@1.0.0', { safetyTier: 'read', cost: 2 }, ({ order }) => {
+  throw new ToolError('tool_failed', 'Order ' + order + ' was not found in the warehouse.')
+})
+const check = make('Bank.Check@1.0.0', { safetyTier: 'read' }, () => 'fine')
+const pay = make('Bank.Pay@2.0.0', { safetyTier: 'write', approval: 'always' }, () => 'paid')
+export default {
+  auth: { apiKeys: [
+    key('watcher', '${WATCHER}', ['admin:calls']),
+    key('reader', '${READER}', ['admin:calls', 'calls:read', 'approvals:respond']),
+    key('bot', '${BOT}', []),
+  ] },
+  tools: [look, check, pay, workflow({
+    id: 'Orders.Ship@1.0.0', description: 'Ships.', input: { type: 'object' }, output: {}, uses: [check, pay],
+    run: async (input, { call }) => [await call(check, input), await call(pay, input)],
+  })],
+}
+`
+
+async function call({ url }: ConsoleHarness, tool: string, more: object, headers = {}): Promise<void> {
+  const answer = await fetch(`${url}/tools/call`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-api-key': BOT, ...headers },
+    body: JSON.stringify({ request: { tool_id: tool, ...more } }),
+  })
+  await answer.text()
+}
+
+describe('why calls fail', () => {
+  const collet = useConsole({ config: CONFIG })
+  const makeCalls = async (): Promise<void> => {
+    const traceparent = `00-${TRACE}-00f067aa0ba902b7-01`
+    for (const order of ['A-1', 'B-22', 'C-333'])
+      await call(
+        collet,
+        'Orders.Find',
+        { call_id: `find-${order}`, input: { order, password: 'hunter2' } },
+        { traceparent },
+      )
+    await call(collet, 'Bank.Check', { call_id: 'refund-A-1042', input: {} }, { traceparent })
+    await call(collet, 'Orders.Ship', { call_id: 'ship-7', input: {} }, { 'collet-run': 'order-7' })
+    await call(collet, 'Orders.Lose', { input: {} })
+  }
+
+  it('is in the row, in the timeline, and in groups by cause that lead to their calls', async () => {
+    await makeCalls()
+    const page = await collet.page({ path: '/calls', as: { key: WATCHER }, width: 1440, height: 900 })
+    const failed = rows(page).filter({ hasText: 'Order B-22 was not found in the warehouse.' })
+    await failed.waitFor()
+    expect(await failed.innerText()).toMatch(/otc/)
+    // Only those who may read inputs can show their beginnings.
+    expect(await page.getByRole('button', { name: 'Inputs' }).count()).toBe(0)
+    await checkAxe(page, 'calls with errors')
+    await shoot(page, 'calls-why')
+    await failed.click()
+    const story = page.getByRole('list', { name: 'What happened' })
+    await story.getByText('Order B-22 was not found in the warehouse.').waitFor()
+    await page.keyboard.press('Escape')
+
+    await page.getByRole('button', { name: 'Errors' }).click()
+    const groups = page.getByRole('table', { name: /Errors by cause/ })
+    const group = groups.getByRole('row').filter({ hasText: 'Order … was not found in the warehouse.' })
+    await group.waitFor()
+    expect(await group.innerText()).toMatch(/^3\b/)
+    await groups.getByRole('row').filter({ hasText: 'unknown tool' }).waitFor()
+    expect(await page.locator('.echo code').textContent()).toBe('collet calls errors --since 24h')
+    await checkAxe(page, 'errors by cause')
+    await shoot(page, 'calls-errors')
+    await group.getByRole('link').first().click()
+    await rows(page).nth(2).waitFor()
+    expect(await rows(page).count()).toBe(3)
+    expect(await collet.command('calls', 'errors')).toMatch(
+      /3\s+1 .*tool_failed\s+Orders\.Find\s+Order … was not found/,
+    )
+  })
+
+  it('finds a call by whatever id a person pastes', async () => {
+    const page = await collet.page({ path: '/calls', as: { key: WATCHER } })
+    const field = page.getByRole('combobox', { name: 'Filter calls' })
+    await field.fill('refund-A-1042 ')
+    await page.getByRole('button', { name: 'Remove id refund-A-1042' }).waitFor()
+    await expect.poll(() => rows(page).count()).toBe(1)
+    await rows(page).filter({ hasText: 'Bank.Check' }).waitFor()
+    await page.getByRole('button', { name: 'Remove id refund-A-1042' }).click()
+    await field.fill(`00-${TRACE}-00f067aa0ba902b7-01 `)
+    await expect.poll(() => rows(page).count()).toBe(4)
+    await page.goto(`${collet.url}/console/calls?q=${encodeURIComponent('error:"c-333 was not"')}`)
+    await expect.poll(() => rows(page).count()).toBe(1)
+    await rows(page).filter({ hasText: 'C-333' }).waitFor()
+    expect(await page.locator('.echo code').textContent()).toBe(
+      "collet calls --since 24h --error 'c-333 was not'",
+    )
+    expect(await collet.command('calls', '--id', 'refund-A-1042')).toContain('Bank.Check')
+  })
+
+  it('shows the beginnings of inputs to those who may read them, and journals it', async () => {
+    const page = await collet.page({ path: '/calls', as: { key: READER }, width: 1440 })
+    await rows(page).first().waitFor()
+    await page.getByRole('button', { name: 'Inputs' }).click()
+    await rows(page).getByText('order: "B-22", password: [hidden]').waitFor()
+    await checkAxe(page, 'calls with inputs')
+    const journal = await collet.command('journal', '--action', 'call.shown', '--json')
+    expect(journal).toContain('"part":"summary"')
+    expect(journal).toContain('"by":"key:reader"')
+  })
+
+  it('shows all calls of a run or trace as one waterfall, reachable from each of them', async () => {
+    const page = await collet.page({ path: '/calls?q=tool:Orders.Ship', as: { key: READER }, width: 1440 })
+    await rows(page).first().click()
+    await page.getByRole('complementary', { name: 'Call' }).getByRole('link', { name: 'order-7' }).click()
+    const list = page.getByRole('region', { name: /Calls from first to last/ }).getByRole('listitem')
+    await expect.poll(() => list.count()).toBe(3)
+    expect((await list.allInnerTexts()).map((text) => text.match(/[A-Z]\w+\.\w+/)?.[0])).toEqual([
+      'Orders.Ship',
+      'Bank.Check',
+      'Bank.Pay',
+    ])
+    await list
+      .nth(2)
+      .getByText(/waiting for/)
+      .waitFor()
+    await checkAxe(page, 'a conversation')
+    await shoot(page, 'conversation')
+    expect(await page.locator('.echo code').textContent()).toBe('collet calls conversation --run order-7')
+    await list.nth(2).getByRole('link').click()
+    await page.getByRole('heading', { name: 'Timeline' }).waitFor()
+    expect(await collet.command('calls', 'conversation', '--run', 'order-7')).toMatch(
+      /- Bank\.Pay@2\.0\.0 .*waiting/,
+    )
+  })
+})
