@@ -16,7 +16,7 @@ const make = (id, policy, run) =>
   tool({ id, description: 'Does something.', input: { type: 'object' }, output: {}, policy: { egress: 'none', ...policy }, run })
 const key = (id, key, scopes) => ({ id, key, scopes, tenant: 'acme' })
 const look = make('Orders.Find@1.0.0', { safetyTier: 'read', cost: 2 }, ({ order }) => {
-  throw new ToolError('tool_failed', 'Order ' + order + ' was not found in the warehouse.')
+  throw new ToolError('Order ' + order + ' was not found in the warehouse.')
 })
 const check = make('Bank.Check@1.0.0', { safetyTier: 'read' }, () => 'fine')
 const pay = make('Bank.Pay@2.0.0', { safetyTier: 'write', approval: 'always' }, () => 'paid')
@@ -68,6 +68,13 @@ describe('why calls fail', () => {
     expect(await page.getByRole('button', { name: 'Inputs' }).count()).toBe(0)
     await checkAxe(page, 'calls with errors')
     await shoot(page, 'calls-why')
+    for (const width of [1024, 390]) {
+      await page.setViewportSize({ width, height: 900 })
+      await checkAxe(page, `calls at ${width}`)
+      await shoot(page, `calls-why-${width}`)
+    }
+    await page.setViewportSize({ width: 1440, height: 900 })
+    await failed.waitFor()
     await failed.click()
     const story = page.getByRole('list', { name: 'What happened' })
     await story.getByText('Order B-22 was not found in the warehouse.').waitFor()
@@ -82,6 +89,12 @@ describe('why calls fail', () => {
     expect(await page.locator('.echo code').textContent()).toBe('collet calls errors --since 24h')
     await checkAxe(page, 'errors by cause')
     await shoot(page, 'calls-errors')
+    for (const width of [1024, 390]) {
+      await page.setViewportSize({ width, height: 900 })
+      await checkAxe(page, `errors at ${width}`)
+      await shoot(page, `calls-errors-${width}`)
+    }
+    await page.setViewportSize({ width: 1440, height: 900 })
     await group.getByRole('link').first().click()
     await rows(page).nth(2).waitFor()
     expect(await rows(page).count()).toBe(3)
@@ -137,6 +150,12 @@ describe('why calls fail', () => {
       .waitFor()
     await checkAxe(page, 'a conversation')
     await shoot(page, 'conversation')
+    for (const width of [1024, 390]) {
+      await page.setViewportSize({ width, height: 900 })
+      await checkAxe(page, `a conversation at ${width}`)
+      await shoot(page, `conversation-${width}`)
+    }
+    await page.setViewportSize({ width: 1440, height: 900 })
     expect(await page.locator('.echo code').textContent()).toBe('collet calls conversation --run order-7')
     await list.nth(2).getByRole('link').click()
     await page.getByRole('heading', { name: 'Timeline' }).waitFor()

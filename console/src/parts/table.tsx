@@ -17,8 +17,12 @@ export function Table({ caption, columns, children, className, rowCount }: Table
       </colgroup>
       <thead>
         <tr>
-          {columns.map(({ title, isEnd, isHidden }) => (
-            <th key={title} scope="col" className={isEnd ? 'end' : undefined}>
+          {columns.map(({ title, className: width, isEnd, isHidden }) => (
+            <th
+              key={title}
+              scope="col"
+              className={[width, isEnd && 'end'].filter(Boolean).join(' ') || undefined}
+            >
               {isHidden ? <span className="vh">{title}</span> : title}
             </th>
           ))}
@@ -41,7 +45,7 @@ interface TableProps {
 
 export interface Column {
   readonly title: string
-  /** Class that sets the column's width. */
+  /** Class of the column and its head, which sets the width. */
   readonly className?: string
   /** Whether the column is right-aligned. */
   readonly isEnd?: boolean

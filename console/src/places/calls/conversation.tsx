@@ -16,6 +16,7 @@ import { visibleText } from '../../parts/visible-text.ts'
 import { callerText, useHoldsScope } from './api.ts'
 import { type Span, type WaterfallRow, waterfallOf } from './waterfall.ts'
 import { words } from './words.ts'
+import './call.css'
 import './conversation.css'
 
 /*
