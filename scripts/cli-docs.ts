@@ -42,7 +42,7 @@ With \`--json\` each line is an event: \`writer\` and \`group\` (its place in th
 | \`call.parked\`, \`call.suspended\`, \`call.resumed\` | \`approval\`; \`waits_for\` |
 | \`call.ambiguous\`, \`call.cut\` | \`dead_writer\` |
 | \`call.settled\` | \`as\`, \`who\`, \`why\` |
-| \`call.shown\`, \`call.cancel_requested\`, \`call.receipt_made\` | \`by\`; \`part\` if only a summary of the input (\`summary\`) or the log (\`log\`) was shown |
+| \`call.shown\`, \`call.cancel_requested\`, \`call.receipt_made\` | \`by\`; \`part\` (\`summary\`) if only the beginning of the input was shown |
 | \`call.refused\`, \`call.corrected\` | \`code\`; \`before\`, \`after\` (digests) |
 | \`approval.granted\`, \`approval.rejected\`, \`approval.overridden\`, \`approval.expired\`, \`approval.cancelled\`, \`approval.used\`, \`approval.link_made\` | \`approval\`, \`tenant\`, \`record\`, \`attempt\`, \`tool\`, \`by\`, \`reason\`; for a link \`for\` (the approver that it names) and \`power\` (\`decide\`, \`inspect\`) |
 | \`challenge.opened\`, \`challenge.asked\`, \`challenge.completed\`, \`challenge.failed\` | \`challenge\`, \`tenant\`, \`principal\`, \`provider\`, \`run\` |

@@ -141,6 +141,18 @@ const CALL_DETAILS = named('AdminCallDetails', () =>
     input: z.unknown().optional(),
     outcome: OUTCOME().optional(),
     late_outcome: OUTCOME().optional(),
+    log: z
+      .array(
+        z.object({
+          at: time(),
+          level: z.enum(['debug', 'info', 'warn', 'error']),
+          text: z.string(),
+        }),
+      )
+      .optional()
+      .describe(
+        'What the tool logged, with the errors that it threw and what its command wrote to stderr; shown with the input.',
+      ),
   }),
 )
 /** A call with its timeline, its steps and its journal commits. */

@@ -25,6 +25,7 @@ import { openGateway, type RunningGateway, type RunningGatewayOptions } from '#s
 import type { Hop } from '#stages/sessions/forward'
 import type { Store } from '#store/collet-store'
 import { openStore } from '#store/stores'
+import { CallLogs } from './calls/call-logs.ts'
 import { type Live, openParts, type Parts, type ServerPart } from './part.ts'
 import { isSame } from './reload.ts'
 import { canBindConsents } from './safety.ts'
@@ -117,11 +118,17 @@ export async function openServices(settings: Settings, options: ServicesOptions)
       }),
     )
     const canSignIn = broker.signIn !== undefined
-    const gateway = openServerGateway(parts, settings, options, {
-      ...{ store, registry, catalogChanges, broker, canSignIn },
-      fetch: egress.fetch,
-      onApproverDenied: denials.note,
-    })
+    const logs = parts.add(new CallLogs({ store: store.callLogs, clock, log }))
+    const gateway = openServerGateway(
+      parts,
+      settings,
+      { ...options, log: logs.log },
+      {
+        ...{ store, registry, catalogChanges, broker, canSignIn },
+        fetch: egress.fetch,
+        onApproverDenied: denials.note,
+      },
+    )
     await gateway.recover()
     parts.add(startRetention(store, settings, { clock, log }))
     parts.add(

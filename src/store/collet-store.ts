@@ -2,6 +2,7 @@ import type { ResumptionStore } from '#kernel/call/stages'
 import { KERNEL_MODULES } from '#kernel/store/kernel-modules'
 import { defineStore } from '#kernel/store/module'
 import { createStore, type KernelStore, type StoreParts } from '#kernel/store/store'
+import { type CallLogStore, callLogModule, openCallLogs } from '#store/calls/call-logs'
 import { type CallSearchStore, callSearchModule, openCallSearch } from '#store/calls/call-search'
 import { openStandingRules, type StandingRuleStore, standingRuleModule } from './approvals/standing-rules.ts'
 import { type JournalBlocks, journalBlockModule } from './audit/journal-blocks.ts'
@@ -55,6 +56,7 @@ export const DEFINITION = defineStore([
   rejectionModule,
   operatorModule,
   callSearchModule,
+  callLogModule,
   workflowModule,
   taskModule,
   pastSearchModule,
@@ -75,6 +77,8 @@ export interface Store extends KernelStore, OperatorStore, CallSearchStore, Chal
   /** Counts of calls and of rejected requests by interval. */
   readonly rollups: RollupStore
   readonly rejections: RejectionStore
+  /** What tools logged during calls. */
+  readonly callLogs: CallLogStore
   /** The journal, newest event first. */
   readonly journal: JournalReader
   /** The blocks of the journal, which receipts are proven with. */
@@ -112,6 +116,7 @@ export function createColletStore(parts: StoreParts): Store {
     audit: openAudit(context),
     rollups: openRollups(context),
     rejections: openRejections(context),
+    callLogs: openCallLogs(context),
     journal: openJournalReader(context),
     ...openProofs(context),
     receiptKeys: openReceiptKeys(context),

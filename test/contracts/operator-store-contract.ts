@@ -261,4 +261,16 @@ export const OPERATOR_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     await purgeAll(store, POLICY.resultsMs + 5 * DAY_MS)
     assert.deepEqual([...(await store.readInputs({ records: ['a1'], ...access }))], [])
   }),
+  it('the log of a call is kept in order, and deleted with the results', async (store) => {
+    const line = (text: string) => ({ atMs: 5, level: 'warn', text }) as const
+    await store.callLogs.add([
+      { record: 'a1', atMs: 5, lines: [line('one'), line('two')] },
+      { record: 'a2', atMs: 5, lines: [line('other')] },
+    ])
+    await store.callLogs.add([{ record: 'a1', atMs: 6, lines: [line('three')] }])
+    assert.deepEqual(await store.callLogs.read('a1'), [line('one'), line('two'), line('three')])
+    assert.deepEqual(await store.callLogs.read('none'), [])
+    await purgeAll(store, POLICY.resultsMs + DAY_MS)
+    assert.deepEqual(await store.callLogs.read('a1'), [])
+  }),
 ]

@@ -97,6 +97,7 @@ class FakeCalls {
     for (const record of records) this.looks.push({ record, by, atMs })
     return new Map(records.map((record) => [record, '{"to":"s3cr3t","password":"hunter2"}']))
   }
+  readonly callLogs = { add: async () => undefined, read: () => [] }
   readonly rejections = { add: async () => undefined, list: () => [], count: () => [] }
 
   tally(): TallyPage {

@@ -33,7 +33,7 @@ const RECORD = {
 
 const callsShow = operatorCommand({
   name: 'calls show',
-  summary: 'Shows one call: its caller, times, steps, input and outcome.',
+  summary: 'Shows one call: its caller, times, steps, input, outcome and log.',
   details: [
     'Input and outcome need the scope calls:read, and reading them is journaled. Without it the rest is shown.',
     'Credentials are never part of an input. Results that are older than calls.retentionHours are gone.',
@@ -144,7 +144,7 @@ const NO_OUTCOME = {
 } as const satisfies Record<CallDetails['state'], string>
 
 function contentLines(call: CallDetails): readonly string[] {
-  const { contents, input, outcome, late_outcome: late } = call
+  const { contents, input, outcome, late_outcome: late, log = [] } = call
   if (contents === 'hidden') return ['Input and outcome need a credential with the scope calls:read.']
   if (contents === 'gone') return ['Input and outcome are gone: results are kept for calls.retentionHours.']
   return [
@@ -154,7 +154,14 @@ function contentLines(call: CallDetails): readonly string[] {
     ...(late === undefined
       ? []
       : ['late answer from the tool, after the call had ended:', cleanJson(late, 2)]),
+    ...(log.length === 0 ? [] : ['log:', ...log.flatMap(logLines)]),
   ]
+}
+
+/** Further lines of a text are indented, so that they cannot be taken for lines of the log. */
+function logLines({ at, level, text }: NonNullable<CallDetails['log']>[number]): readonly string[] {
+  const [first = '', ...more] = text.split('\n').map(cleanText)
+  return [`  ${at} ${level} ${first}`, ...more.map((line) => `    ${line}`)]
 }
 
 type SettleOption = 'as' | 'value' | 'why' | 'force' | AdminOption

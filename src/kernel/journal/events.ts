@@ -111,8 +111,8 @@ interface CallSettled extends CallEventBase {
 interface CallTouched extends CallEventBase {
   readonly type: 'call.shown' | 'call.cancel_requested' | 'call.receipt_made'
   readonly by: string
-  /** Only for `call.shown`, if the operator saw the beginning of the input in a list, or the call's log. */
-  readonly part?: 'summary' | 'log'
+  /** Only for `call.shown`: the operator saw no more than the beginning of the input, in a list. */
+  readonly part?: 'summary'
 }
 
 /** A limit refused the call; recorded only for calls inside a run, and not for all of them. */

@@ -27,6 +27,7 @@ import { httpFault } from '#server/http/exchange'
 import type { ServerRoute } from '#server/http/router'
 import { tallyRejections } from '#server/overview/rejected-requests'
 import type { TallyQuery } from '#store/call-filter'
+import type { LogLine } from '#store/calls/call-logs'
 import type { Store } from '#store/collet-store'
 import type { CallInput } from '#store/operator-views'
 import { type OperatorAccess, visibleTenant } from './access.ts'
@@ -50,6 +51,7 @@ type AdminCalls = Pick<
   | 'settle'
   | 'isWriterAlive'
   | 'rejections'
+  | 'callLogs'
   | 'findByRecords'
   | 'readInputs'
   | keyof IdLookup
@@ -126,13 +128,14 @@ export function createCallRoutes(
       const look = { record, by: principal.id, atMs: clock.nowMs() }
       const mayRead = access.hasScope(principal, 'calls:read')
       const input = !mayRead ? 'hidden' : query.contents === 'no' ? 'unasked' : await calls.readInput(look)
+      const log = typeof input === 'string' ? undefined : await calls.callLogs.read(record)
       const steps = await calls.stepsOf(record, MAX_STEPS)
       const timelines = await timelinesOf(calls, call, steps)
       const journal = await calls.journalOf(record)
       const seesApprovals =
         access.hasScope(principal, 'approvals:read') || access.hasScope(principal, 'approvals:respond')
       const approval = seesApprovals ? await calls.approvals.findFor(call) : undefined
-      return { call: renderDetails({ call, steps, timelines, journal, approval, input }, costOf) }
+      return { call: renderDetails({ call, steps, timelines, journal, approval, input, log }, costOf) }
     }),
     serveOperation(access, SETTLE_CALL, async ({ principal, id: record, body: { as, why, value } }) => {
       const call = await findCall(calls, record, visibleTenant(principal))
@@ -230,10 +233,12 @@ interface CallFacts {
   readonly approval?: ApprovalRecord | undefined
   /** `hidden`: the reader lacks the scope. `unasked`: the reader has the scope, but did not request contents. */
   readonly input: CallInput | 'hidden' | 'unasked'
+  /** Only if the input is shown. */
+  readonly log?: readonly LogLine[] | undefined
 }
 
 function renderDetails(facts: CallFacts, costOf: CostOf | undefined): CallDetails {
-  const { call, steps, timelines, journal, approval, input } = facts
+  const { call, steps, timelines, journal, approval, input, log = [] } = facts
   const { outcome, late } = call
   return {
     ...renderCall(call, costOf),
@@ -250,6 +255,7 @@ function renderDetails(facts: CallFacts, costOf: CostOf | undefined): CallDetail
       approval === undefined ? null : { id: approval.id, decisions: renderDecisions(approval.decisions) },
     contents: contentsOf(call, input),
     ...(typeof input !== 'string' && {
+      log: log.map(({ atMs, level, text }) => ({ at: timeOf(atMs), level, text })),
       input: JSON.parse(input.json),
       ...defined({ outcome: outcome && renderOutcome(outcome), late_outcome: late && renderOutcome(late) }),
     }),

@@ -79,6 +79,22 @@ const jsonLine: TerminalLines['line'] = (level, fields, message) => {
   return `${render(msg === undefined ? line : { ...line, msg })}\n`
 }
 
+/** A line as a text for people: the message, other fields as JSON without credentials, and the stack of an error. */
+export function fieldsText(
+  fields: object,
+  message: string | undefined,
+  omitted: ReadonlySet<string>,
+): string {
+  const { err, ...others } = redactMembers(fields, 0)
+  const shown = Object.entries(others).filter(([name]) => !omitted.has(name))
+  const stack = err instanceof Error ? withoutPaths(err.stack ?? err.message) : undefined
+  const error = err === undefined ? undefined : (stack ?? textOfThrown(err))
+  return [message, shown.length === 0 ? undefined : render(Object.fromEntries(shown)), error]
+    .filter((text) => text !== undefined)
+    .join('\n')
+    .replaceAll('\0', '')
+}
+
 /** Class instances may contain cycles or big integers; such fields are replaced so that the line is still written. */
 function render(fields: object): string {
   try {

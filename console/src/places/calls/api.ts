@@ -31,10 +31,10 @@ export type {
 /** The members of a call that both the list and the stream contain. */
 export type CallRow = Omit<ChangedCall, 'events' | 'by'> & {
   readonly by?: string | null | undefined
-} & { readonly [Member in (typeof DETAILS)[number]]?: ListedCall[Member] | undefined }
+} & { readonly [Member in Detail]?: ListedCall[Member] | undefined }
 
 /** Members that the list has and the stream has not; rows in view get them by another request. */
-export const DETAILS = ['call_id', 'protocol', 'cost', 'error_message', 'input_summary'] as const
+type Detail = 'call_id' | 'protocol' | 'cost' | 'error_message' | 'input_summary'
 export type StepCall = CallDetails['steps'][number]
 export type JournalRow = CallDetails['journal'][number]
 export type StateCounts = CallStats['states']

@@ -3,11 +3,13 @@ import type { ReactNode } from 'react'
 import { Command } from '../../app/page-command.tsx'
 import { Button } from '../../parts/button.tsx'
 import { Code, toJson } from '../../parts/code.tsx'
+import { formatClock } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { type CallDetails, type CallOutcome, contentsQuery, type JournalRow } from './api.ts'
+import { words } from './words.ts'
 
 /*
  * The input and outcome of a call, shown on request, and its journal events. `call-page.tsx` and `detail.tsx` use it.
@@ -27,7 +29,7 @@ export function Contents({ call }: { readonly call: CallDetails }): ReactNode {
           icon="eye"
           action={
             <Button isSmall writes isBusy={query.isFetching} onClick={() => void query.refetch()}>
-              Show input and output
+              {words.showContents}
             </Button>
           }
         >
@@ -36,7 +38,7 @@ export function Contents({ call }: { readonly call: CallDetails }): ReactNode {
         {query.error !== null && <Note tone="failed">{messageOf(query.error)}</Note>}
       </div>
     )
-  const { input, outcome, late_outcome: late, contents } = query.data
+  const { input, outcome, late_outcome: late, contents, log = [] } = query.data
   if (contents !== 'shown') return <Note icon="clock">Input and outcome are no longer kept.</Note>
   return (
     <div className="stack-3">
@@ -47,7 +49,29 @@ export function Contents({ call }: { readonly call: CallDetails }): ReactNode {
         <Outcome outcome={outcome} label="Output" />
       )}
       {late !== undefined && <Outcome outcome={late} label="Late output, ignored" />}
+      {log.length > 0 && <Log lines={log} />}
     </div>
+  )
+}
+
+/** What the tool logged, one line below the other. */
+function Log({ lines }: { readonly lines: NonNullable<CallDetails['log']> }): ReactNode {
+  return (
+    <section aria-label={words.log} className="call-log">
+      <h3>{words.log}</h3>
+      <ol>
+        {lines.map(({ at, level, text }, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: lines keep their order.
+          <li key={index} className={`is-${level}`}>
+            <time dateTime={at} className="num dim">
+              {formatClock(at, { withMs: true })}
+            </time>
+            <span className="level">{level}</span>
+            <pre dir="auto">{visibleText(text)}</pre>
+          </li>
+        ))}
+      </ol>
+    </section>
   )
 }
 

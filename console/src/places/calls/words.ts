@@ -15,6 +15,9 @@ export const words = {
   noMatch: 'No call matches',
   anyTime: 'Ids are searched at any time.',
 
+  log: 'Log',
+  showContents: 'Show input and output',
+
   time: 'Time',
   state: 'State',
   tool: 'Tool',
