@@ -45,6 +45,18 @@ type Behaviour =
   | { readonly kind: 'changes'; readonly list: 'tools' | 'prompts' | 'resources' }
   | { readonly kind: 'updates'; readonly uri: string }
   | { readonly kind: 'asks'; readonly asks: Asks }
+  | { readonly kind: 'job'; readonly job: Job }
+
+/** Work that takes time, and may ask before or after it. */
+export interface Job {
+  readonly ms: (input: JsonObject) => number
+  readonly asksFirst?: Asks
+  readonly asksLater?: Asks
+  readonly says: (input: JsonObject) => string
+  readonly end: 'result' | 'error result' | 'protocol error'
+  /** The server of the old era runs it only as a task; that of the new era has no tasks. */
+  readonly needsTask?: boolean
+}
 
 /** Rounds of questions; a client without the capability for one gets an error, or is not asked. */
 export interface Asks {
@@ -59,6 +71,7 @@ export interface ReferenceTool {
     readonly name: string
     readonly description: string
     readonly inputSchema: JsonObject
+    readonly _meta?: JsonObject
   }
   readonly behaviour: Behaviour
 }
@@ -66,6 +79,17 @@ export interface ReferenceTool {
 function tool(name: string, behaviour: Behaviour, inputSchema: JsonObject = EMPTY): ReferenceTool {
   return { definition: { name, description: `For the scenario of ${name}.`, inputSchema }, behaviour }
 }
+
+/** A tool whose result is shown on a page. */
+function app(name: string, visibility: readonly string[]): ReferenceTool {
+  const { definition, behaviour } = shows(name, text('3, 5, 8'))
+  return {
+    definition: { ...definition, _meta: { ui: { resourceUri: APP_PAGE, visibility: [...visibility] } } },
+    behaviour,
+  }
+}
+
+const APP_PAGE = 'ui://reference/chart.html'
 
 const shows = (name: string, ...content: readonly Content[]) => tool(name, { kind: 'content', content })
 
@@ -166,6 +190,40 @@ const HEADER_INPUT: JsonObject = {
   required: ['region'],
 }
 
+const JOB_MS = 1_000
+
+function job(
+  name: string,
+  { input = EMPTY, ...how }: Partial<Job> & { readonly input?: JsonObject } = {},
+): ReferenceTool {
+  return tool(
+    name,
+    { kind: 'job', job: { ms: () => JOB_MS, says: () => 'The job is done.', end: 'result', ...how } },
+    input,
+  )
+}
+
+const ask = (...questions: readonly Question[]): Asks => ({
+  rounds: () => [questions],
+  done: (answers) => JSON.stringify(Object.fromEntries(answers)),
+})
+
+/** The tools that the scenarios of tasks call. */
+const JOBS: readonly ReferenceTool[] = [
+  job('greet', { input: oneText('name'), ms: () => 0, says: ({ name }) => `Hello, ${String(name)}!` }),
+  job('slow_compute', {
+    input: { type: 'object', properties: { seconds: { type: 'number' } }, required: ['seconds'] },
+    ms: ({ seconds }) => Number(seconds) * 1_000,
+  }),
+  job('failing_job', { end: 'error result', needsTask: true }),
+  job('protocol_error_job', { end: 'protocol error' }),
+  job('confirm_delete', { asksLater: ask(field('delete', 'Delete it?', 'confirm', 'boolean')) }),
+  job('multi_input', {
+    asksLater: ask(field('first', 'Who asks?', 'name'), field('second', 'Who answers?', 'name')),
+  }),
+  job('test_tool_with_task', { asksFirst: ask(NAME), needsTask: true }),
+]
+
 function greeting(answers: Answers): string {
   const answer = answers.get('user_name')
   return `Hello, ${JSON.stringify(answer)}`
@@ -243,6 +301,9 @@ export const REFERENCE_TOOLS: readonly ReferenceTool[] = [
     'Answered:',
     { isLenient: true },
   ),
+  ...JOBS,
+  app('show_chart', ['model', 'app']),
+  app('refresh_chart', ['app']),
 ]
 
 interface PromptMessage {
@@ -321,6 +382,12 @@ export const REFERENCE_RESOURCES = [
     description: 'A resource that clients watch.',
     mimeType: 'text/plain',
   },
+  {
+    uri: APP_PAGE,
+    name: 'chart',
+    description: 'The page of show_chart.',
+    mimeType: 'text/html;profile=mcp-app',
+  },
 ]
 
 export const REFERENCE_TEMPLATES = [
@@ -338,6 +405,15 @@ export function readReference(uri: string) {
     return { uri, mimeType: 'text/plain', text: 'This is the content of the static text resource.' }
   if (uri === 'test://static-binary') return { uri, mimeType: 'image/png', blob: PNG }
   if (uri === 'test://watched-resource') return { uri, mimeType: 'text/plain', text: 'Watched.' }
+  if (uri === APP_PAGE)
+    return {
+      uri,
+      mimeType: 'text/html;profile=mcp-app',
+      text: '<!doctype html><title>Chart</title><p>3, 5, 8</p>',
+      _meta: {
+        ui: { csp: { connectDomains: ['https://example.com'] }, permissions: { clipboardWrite: {} } },
+      },
+    }
   const id = /^test:\/\/template\/([^/]+)\/data$/.exec(uri)?.[1]
   if (id === undefined) return undefined
   const data = { id, templateTest: true, data: `Data for ID: ${id}` }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as wait } from 'node:timers/promises'
+import { InMemoryTaskStore } from '@modelcontextprotocol/sdk/experimental/tasks/stores/in-memory.js'
 import { Server } from '@modelcontextprotocol/sdk/server/index.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js'
@@ -27,6 +28,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 import {
   type Asks,
   completeReference,
+  type Job,
   type Question,
   REFERENCE_PROMPTS,
   REFERENCE_RESOURCES,
@@ -77,6 +79,8 @@ function isLocal(host: string): boolean {
   return /^(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?$/.test(host)
 }
 
+const taskStore = new InMemoryTaskStore()
+
 /** Sessions that are subscribed to each address. */
 const followers = new Map<string, Set<Server>>()
 
@@ -90,13 +94,16 @@ function makeServer(): Server {
         resources: { listChanged: true, subscribe: true },
         completions: {},
         logging: {},
+        tasks: { requests: { tools: { call: {} } }, list: {}, cancel: {} },
         extensions: SKILLS_CAPABILITY,
       },
+      taskStore,
     },
   )
   server.setRequestHandler(ListToolsRequestSchema, () => ({
-    tools: REFERENCE_TOOLS.map(({ definition: { inputSchema, ...rest } }) => ({
+    tools: REFERENCE_TOOLS.map(({ definition: { inputSchema, ...rest }, behaviour }) => ({
       ...rest,
+      ...(needsTask(behaviour) ? { execution: { taskSupport: 'required' as const } } : {}),
       inputSchema: { ...inputSchema, type: 'object' as const },
     })),
   }))
@@ -154,6 +161,10 @@ function asInput(input: unknown): JsonObject {
   return isJsonObject(parsed) ? parsed : {}
 }
 
+function needsTask(behaviour: ReferenceTool['behaviour']): boolean {
+  return behaviour.kind === 'job' && behaviour.job.needsTask === true
+}
+
 async function callTool(server: Server, { behaviour }: ReferenceTool, input: JsonObject, extra: Extra) {
   const said = (text: string) => ({ content: [{ type: 'text' as const, text }] })
   switch (behaviour.kind) {
@@ -190,6 +201,40 @@ async function callTool(server: Server, { behaviour }: ReferenceTool, input: Jso
       return said('Updated.')
     case 'asks':
       return said(behaviour.asks.done(await askAll(server, behaviour.asks, input, extra)))
+    case 'job': {
+      const { job } = behaviour
+      const first = job.asksFirst
+      const answers = first && (await askAll(server, first, input, extra))
+      return job.needsTask === true
+        ? await startTask(job, input, answers && first.done(answers), extra)
+        : await runJob(server, job, input, extra)
+    }
+  }
+}
+
+async function runJob(server: Server, job: Job, input: JsonObject, extra: Extra) {
+  await wait(job.ms(input))
+  if (job.end === 'protocol error') throw new McpError(ErrorCode.InternalError, 'The job broke.')
+  const later = job.asksLater
+  return doneJob(job, input, later?.done(await askAll(server, later, input, extra)))
+}
+
+/** The task ends in the background; the SDK answers the requests about it. */
+async function startTask(job: Job, input: JsonObject, answers: string | undefined, extra: Extra) {
+  const store = extra.taskStore
+  if (store === undefined) throw new McpError(ErrorCode.MethodNotFound, 'The tool runs only as a task')
+  const task = await store.createTask({ ttl: 60_000, pollInterval: 100 })
+  const status = job.end === 'result' ? 'completed' : 'failed'
+  void wait(job.ms(input)).then(() =>
+    store.storeTaskResult(task.taskId, status, doneJob(job, input, answers)),
+  )
+  return { task }
+}
+
+function doneJob({ says, end }: Job, input: JsonObject, answers: string | undefined) {
+  return {
+    content: [{ type: 'text' as const, text: [says(input), answers].filter(Boolean).join(' ') }],
+    ...(end === 'error result' ? { isError: true } : {}),
   }
 }
 

@@ -18,6 +18,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json
 import {
   type Asks,
   completeReference,
+  type Job,
   type Question,
   REFERENCE_PROMPTS,
   REFERENCE_RESOURCES,
@@ -175,6 +176,23 @@ async function callTool(
       const step = await nextStep(behaviour.asks, input, context)
       return isInputRequiredResult(step) ? step : said(behaviour.asks.done(step))
     }
+    case 'job':
+      return await runJob(behaviour.job, input, context)
+  }
+}
+
+async function runJob(job: Job, input: JsonObject, context: ServerContext) {
+  const { asksFirst, asksLater, end } = job
+  const asks = asksFirst ?? asksLater
+  if (asksFirst === undefined) await wait(job.ms(input))
+  const step = asks && (await nextStep(asks, input, context))
+  if (isInputRequiredResult(step)) return step
+  if (asksFirst !== undefined) await wait(job.ms(input))
+  if (end === 'protocol error') throw new ProtocolError(-32_603, 'The job broke.')
+  const answers = step === undefined ? '' : ` ${asks?.done(step)}`
+  return {
+    content: [{ type: 'text' as const, text: `${job.says(input)}${answers}` }],
+    ...(end === 'error result' ? { isError: true } : {}),
   }
 }
 

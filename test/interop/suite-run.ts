@@ -42,11 +42,16 @@ export async function runServerSuite(
 ): Promise<SuiteResult> {
   const all = await run(['server', '--url', url, '--suite', 'all', '--spec-version', revision])
   if (revision !== '2026-07-28' || !hasExtensions) return all
-  const results = new Map(all)
-  for (const scenario of await extensionScenarios()) {
-    const args = ['server', '--url', url, '--scenario', scenario, '--spec-version', revision, '--force']
-    for (const [name, result] of await run(args)) results.set(name, result)
-  }
+  return new Map([...all, ...(await runExtensions(url))])
+}
+
+/** The scenarios of extensions of 2026-07-28, among them those of tasks. */
+export async function runExtensions(url: string): Promise<SuiteResult> {
+  const results = new Map<string, ScenarioResult>()
+  const how = ['--spec-version', '2026-07-28', '--force']
+  for (const scenario of await extensionScenarios())
+    for (const [name, result] of await run(['server', '--url', url, '--scenario', scenario, ...how]))
+      results.set(name, result)
   return results
 }
 
