@@ -26,6 +26,8 @@ server.registerTool('chart', { description: 'Draws.', _meta: { ui: { resourceUri
   async () => ({ content: [{ type: 'text', text: 'drawn' }] }))
 server.registerTool('save', { description: 'Saves.', _meta: { ui: { resourceUri: 'ui://chart/page.html', visibility: ['app'] } } },
   async () => ({ content: [{ type: 'text', text: 'saved' }] }))
+server.registerTool('model-only', { description: 'Thinks.', _meta: { ui: { visibility: ['model'] } } },
+  async () => ({ content: [{ type: 'text', text: 'thought' }] }))
 await server.connect(new StdioServerTransport())
 `
 
@@ -45,7 +47,8 @@ describe('MCP Apps through Collet', () => {
       ['Maps', options],
       ['Other', options],
     ])
-    collet = await startServer({ ...settings, sources }, { graceMs: 0 })
+    const toolsets = new Map([['maps', { include: ['source:Maps'], exclude: [] }]])
+    collet = await startServer({ ...settings, sources, toolsets }, { graceMs: 0 })
     await collet.sourceRead('Maps')
     await collet.sourceRead('Other')
   }, LIMIT_MS)
@@ -58,10 +61,10 @@ describe('MCP Apps through Collet', () => {
   async function connect(
     mode: (typeof ERAS)[number][1],
     capabilities: object,
-    url = collet.url,
+    url = `${collet.url}/mcp`,
   ): Promise<Client> {
     const client = new Client({ name: 't', version: '1' }, { capabilities, versionNegotiation: { mode } })
-    await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`)))
+    await client.connect(new StreamableHTTPClientTransport(new URL(url)))
     return client
   }
 
@@ -74,7 +77,7 @@ describe('MCP Apps through Collet', () => {
       const server = await startServer(outer, { graceMs: 0 })
       await server.sourceRead('Behind')
       const capabilities = { extensions: { 'io.modelcontextprotocol/ui': {} } }
-      const client = await connect('legacy', capabilities, server.url)
+      const client = await connect('legacy', capabilities, `${server.url}/mcp`)
       try {
         const { content } = await client.callTool({ name: 'Behind_Maps_save', arguments: {} })
         expect(content).toEqual([{ type: 'text', text: 'saved' }])
@@ -127,8 +130,20 @@ describe('MCP Apps through Collet', () => {
       const app = await connect(mode, { extensions: { 'io.modelcontextprotocol/ui': {} } })
       try {
         const namesOf = async (client: Client) => (await client.listTools()).tools.map(({ name }) => name)
-        expect(await namesOf(plain)).toEqual(['Maps_chart', 'Other_chart'])
-        expect(await namesOf(app)).toEqual(['Maps_chart', 'Maps_save', 'Other_chart', 'Other_save'])
+        expect(await namesOf(plain)).toEqual([
+          'Maps_chart',
+          'Maps_model_only',
+          'Other_chart',
+          'Other_model_only',
+        ])
+        expect(await namesOf(app)).toEqual([
+          'Maps_chart',
+          'Maps_model_only',
+          'Maps_save',
+          'Other_chart',
+          'Other_model_only',
+          'Other_save',
+        ])
         const { content } = await app.callTool({ name: 'Maps_save', arguments: {} })
         expect(content).toEqual([{ type: 'text', text: 'saved' }])
       } finally {
@@ -137,6 +152,33 @@ describe('MCP Apps through Collet', () => {
       }
       const listed = await fetch(`${collet.url}/tools`)
       expect(await listed.text()).not.toContain('Maps.save')
+    },
+  )
+
+  it.each(ERAS)(
+    'MCP-148: a page shown by a client of %s calls the tools of its server by the names that it knows',
+    { timeout: LIMIT_MS },
+    async (_era, mode) => {
+      const showsApps = { extensions: { 'io.modelcontextprotocol/ui': {} } }
+      const maps = await connect(mode, showsApps, `${collet.url}/mcp/maps`)
+      const plain = await connect(mode, {}, `${collet.url}/mcp/maps`)
+      const both = await connect(mode, showsApps)
+      try {
+        for (const [name, said] of [
+          ['save', 'saved'],
+          ['chart', 'drawn'],
+        ] as const)
+          expect((await maps.callTool({ name, arguments: {} })).content).toEqual([
+            { type: 'text', text: said },
+          ])
+        const unknown = { code: -32602, message: 'Unknown tool: save' }
+        for (const client of [plain, both])
+          await expect(client.callTool({ name: 'save', arguments: {} })).rejects.toMatchObject(unknown)
+        for (const name of ['model-only', 'nothing'])
+          await expect(maps.callTool({ name, arguments: {} })).rejects.toMatchObject({ code: -32602 })
+      } finally {
+        for (const client of [maps, plain, both]) await client.close()
+      }
     },
   )
 })

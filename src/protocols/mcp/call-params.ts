@@ -36,7 +36,7 @@ type ReadCall =
 export interface CallMethod {
   readonly noun: CallNoun
   /** Returns an error text if the params are invalid. */
-  resolve(params: JsonObject, catalog: Catalog): ResolvedCall | string
+  resolve(params: JsonObject, catalog: Catalog, showsApps: boolean): ResolvedCall | string
 }
 
 interface ResolvedCall {
@@ -62,11 +62,13 @@ export function readCall(
   params: JsonValue | undefined,
   {
     catalog,
+    showsApps,
     headers,
     mayContinue,
     mayAskTask,
   }: {
     readonly catalog: Catalog
+    readonly showsApps: boolean
     readonly headers: RequestHeaders | undefined
     readonly mayContinue: boolean
     readonly mayAskTask: boolean
@@ -76,7 +78,7 @@ export function readCall(
   const key = readKey(meta[META.idempotencyKey], headers)
   const bad = (message: string): ReadCall => ({ ...refuse(message), key: key.ok ? key.key : undefined })
   if (!isJsonObject(params)) return bad(`params must be an object that names a ${method.noun}.`)
-  const named = method.resolve(params, catalog)
+  const named = method.resolve(params, catalog, showsApps)
   if (typeof named === 'string') return bad(named)
   if (!key.ok) return { ...key, key: undefined }
   const progressToken = readProgressToken(meta.progressToken)

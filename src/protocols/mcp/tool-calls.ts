@@ -96,7 +96,8 @@ export class ToolCalls {
   readonly #rounds: MultiRoundCalls
   readonly #tools: CallMethod = {
     noun: 'tool',
-    resolve: (params, catalog) => resolveToolCall(params, (name) => this.tables.find(catalog, name)),
+    resolve: (params, catalog, showsApps) =>
+      resolveToolCall(params, (name) => this.tables.find(catalog, name, showsApps)),
   }
 
   constructor(services: McpServices, envelopes: ResultEnvelopes) {
@@ -122,7 +123,7 @@ export class ToolCalls {
     const { hasRounds, hasStandardHeaders, tasks } = TRAITS[revision]
     const catalog = this.#services.gateway.catalogFor(principal)
     const read = readCall(method, params, {
-      ...{ catalog, headers, mayContinue: hasRounds },
+      ...{ catalog, showsApps: exchange.capabilities.apps, headers, mayContinue: hasRounds },
       mayAskTask: tasks === 'requested' && method.noun === 'tool',
     })
     if (!read.ok) return errorAnswer(id, read.error, { headers: unreadHeaders(read.key) })

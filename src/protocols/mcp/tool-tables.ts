@@ -1,5 +1,6 @@
 import { shortHash } from '#kernel/base/hash'
 import { LATEST, parseToolName, type ToolRef } from '#kernel/base/ids'
+import { isJsonObject, type JsonObject } from '#kernel/base/json'
 import type { Catalog } from '#kernel/tool/catalog'
 import type { Tool } from '#kernel/tool/tool'
 import { type HeaderParameter, headersAskedBy } from './codec-tool.ts'
@@ -24,10 +25,15 @@ const MAX_LENGTH = 64
 
 export class ToolTables {
   readonly #byCatalog = new WeakMap<Catalog, ReadonlyMap<string, ServedTool>>()
+  readonly #forPages = new WeakMap<Catalog, ReadonlyMap<string, ServedTool>>()
 
-  /** Finds a tool by its name in the list or by another of its names. Includes the tools that only app pages may call. */
-  find(catalog: Catalog, name: string): ServedTool | undefined {
-    return this.of(catalog).get(name) ?? byOtherName(catalog, name)
+  /**
+   * Finds a tool by its name in the list or by another of its names. Includes the tools that only app pages may call, and for a
+   * client that shows such pages the names that they know (MCP-148).
+   */
+  find(catalog: Catalog, name: string, showsApps = false): ServedTool | undefined {
+    const found = this.of(catalog).get(name) ?? byOtherName(catalog, name)
+    return found === undefined && showsApps ? this.#ofPages(catalog).get(name) : found
   }
 
   /** Sorted by name (MCP-42). Includes the tools that only app pages may call (MCP-147). */
@@ -38,6 +44,31 @@ export class ToolTables {
     this.#byCatalog.set(catalog, table)
     return table
   }
+
+  /** By the names at their sources, because a page of an app knows no others. A name of several sources is left out. */
+  #ofPages(catalog: Catalog): ReadonlyMap<string, ServedTool> {
+    const known = this.#forPages.get(catalog)
+    if (known !== undefined) return known
+    const all = [...this.of(catalog).values()]
+    const withPages = new Set(
+      all.flatMap(({ tool }) => (uiOf(tool)?.resourceUri === undefined ? [] : [tool.parts.toolkit])),
+    )
+    const callable = all.filter(({ tool }) => withPages.has(tool.parts.toolkit) && pagesMayCall(tool))
+    const named = nativeNames(callable, ({ tool }) => nativeNameOf(tool))
+    const table = new Map([...named].map(([name, served]) => [name, { ...served, name }]))
+    this.#forPages.set(catalog, table)
+    return table
+  }
+}
+
+function uiOf({ passedOn }: Tool): JsonObject | undefined {
+  const meta = isJsonObject(passedOn?._meta) ? passedOn._meta : undefined
+  return isJsonObject(meta?.ui) ? meta.ui : undefined
+}
+
+function pagesMayCall(tool: Tool): boolean {
+  const visibility = uiOf(tool)?.visibility
+  return !Array.isArray(visibility) || visibility.includes('app')
 }
 
 function byOtherName(catalog: Catalog, name: string): ServedTool | undefined {

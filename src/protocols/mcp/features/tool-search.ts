@@ -124,7 +124,8 @@ export function openDiscovery(
       if (typeof named === 'string') return textAnswer(wrong(named), exchange)
       const { name } = named
       // Models cannot call the tools of app pages (MCP-147), so such a name is replaced by one that no tool has.
-      const isForApps = calls.tables.find(catalog, name)?.tool.entry !== undefined
+      const { apps } = exchange.capabilities
+      const isForApps = calls.tables.find(catalog, name, apps)?.tool.entry !== undefined
       const rewritten = isForApps ? { ...named, name: `/${name}` } : named
       return await calls.call(rewritten, { ...exchange, namedInArguments: name })
     },

@@ -64,7 +64,10 @@ export const READ_RESULT_INPUT: JsonObject = {
       description: 'Only the array items whose member matches.',
       properties: {
         member: { type: 'string', description: 'Name or path inside of an item.' },
-        equals: { description: 'The value that the member must have.' },
+        equals: {
+          type: ['string', 'number', 'boolean', 'null'],
+          description: 'The value that the member must have.',
+        },
         contains: { type: 'string', description: 'A part of the text that the member must contain.' },
       },
       required: ['member'],
