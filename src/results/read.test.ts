@@ -77,6 +77,8 @@ describe('readPart', () => {
     expect(found({ member: 'id', equals: '42' })).toEqual([42])
     expect(found({ member: 'id', equals: 42 })).toEqual([42])
     expect(found({ member: 'missing', equals: 42 })).toEqual([])
+    const closed = [{ at: null }, { at: 'null' }, { at: 1 }]
+    expect(readPart(closed, { where: { member: 'at', equals: 'null' } }, MAX).indexes).toEqual([0, 1])
     expect(() => readPart({}, { where: { member: 'a' } }, MAX)).toThrow('filters the items of an array')
   })
 

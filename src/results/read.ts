@@ -179,10 +179,10 @@ function matcher({ member, equals, contains }: Where): (item: JsonValue) => bool
   }
 }
 
-/** A text also equals the number or boolean that it spells, because addresses carry only text. */
+/** A text also equals the number, boolean or null that it spells, because addresses carry only text. */
 function isEqual(value: JsonValue, wanted: JsonValue): boolean {
-  if (typeof wanted === 'string' && typeof value !== 'string' && typeof value !== 'object')
-    return String(value) === wanted
+  const isSpelled = typeof value !== 'string' && (typeof value !== 'object' || value === null)
+  if (typeof wanted === 'string' && isSpelled) return String(value) === wanted
   return canonicalJson(value) === canonicalJson(wanted)
 }
 

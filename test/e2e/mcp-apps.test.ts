@@ -31,6 +31,14 @@ server.registerTool('model-only', { description: 'Thinks.', _meta: { ui: { visib
 await server.connect(new StdioServerTransport())
 `
 
+function options(file: string) {
+  return MCP_OPTIONS.parse({
+    type: 'mcp',
+    command: process.execPath,
+    args: [pathToFileURL(file).pathname],
+  })
+}
+
 describe('MCP Apps through Collet', () => {
   let collet: RunningServer
   const settings = testSettings()
@@ -38,14 +46,9 @@ describe('MCP Apps through Collet', () => {
   beforeAll(async () => {
     const file = join(settings.dataFolder, 'app-server.mjs')
     writeFileSync(file, APP_SERVER)
-    const options = MCP_OPTIONS.parse({
-      type: 'mcp',
-      command: process.execPath,
-      args: [pathToFileURL(file).pathname],
-    })
     const sources = new Map([
-      ['Maps', options],
-      ['Other', options],
+      ['Maps', options(file)],
+      ['Other', options(file)],
     ])
     const toolsets = new Map([['maps', { include: ['source:Maps'], exclude: [] }]])
     collet = await startServer({ ...settings, sources, toolsets }, { graceMs: 0 })
@@ -181,4 +184,29 @@ describe('MCP Apps through Collet', () => {
       }
     },
   )
+
+  it('MCP-147, MCP-148: in search mode a page calls its tools, and a model does not', {
+    timeout: LIMIT_MS,
+  }, async () => {
+    const outer = testSettings({
+      sources: new Map([['Maps', options(join(settings.dataFolder, 'app-server.mjs'))]]),
+    })
+    const mcp = { ...outer.mcp, discovery: 'search' as const }
+    const server = await startServer({ ...outer, mcp }, { graceMs: 0 })
+    await server.sourceRead('Maps')
+    const capabilities = { extensions: { 'io.modelcontextprotocol/ui': {} } }
+    const client = await connect({ pin: '2026-07-28' }, capabilities, `${server.url}/mcp`)
+    try {
+      const { content } = await client.callTool({ name: 'save', arguments: {} })
+      expect(content).toEqual([{ type: 'text', text: 'saved' }])
+      for (const name of ['save', 'Maps_save'])
+        await expect(
+          client.callTool({ name: 'call_tool', arguments: { name, arguments: {} } }),
+        ).rejects.toMatchObject({ code: -32602 })
+    } finally {
+      await client.close()
+      await server.close()
+      rmSync(outer.dataFolder, { recursive: true })
+    }
+  })
 })

@@ -65,8 +65,8 @@ export const READ_RESULT_INPUT: JsonObject = {
       properties: {
         member: { type: 'string', description: 'Name or path inside of an item.' },
         equals: {
-          type: ['string', 'number', 'boolean', 'null'],
-          description: 'The value that the member must have.',
+          type: 'string',
+          description: 'The value that the member must have; a number or boolean as text.',
         },
         contains: { type: 'string', description: 'A part of the text that the member must contain.' },
       },
