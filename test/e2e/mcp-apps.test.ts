@@ -15,13 +15,15 @@ const ERAS = [
 
 /** A server with a page for one of its tools, and a tool that only the page may call. */
 const APP_SERVER = `
-import { McpServer } from '${import.meta.resolve('@modelcontextprotocol/sdk/server/mcp.js')}'
+import { McpServer, ResourceTemplate } from '${import.meta.resolve('@modelcontextprotocol/sdk/server/mcp.js')}'
 import { StdioServerTransport } from '${import.meta.resolve('@modelcontextprotocol/sdk/server/stdio.js')}'
 const server = new McpServer({ name: 'app', version: '1.0.0' })
 const csp = { connectDomains: ['https://tiles.example'] }
 server.registerResource('page', 'ui://chart/page.html', { mimeType: 'text/html;profile=mcp-app' }, async (uri) => ({
   contents: [{ uri: uri.href, mimeType: 'text/html;profile=mcp-app', text: '<p>chart</p>', _meta: { ui: { csp } } }],
 }))
+server.registerResource('about', 'info://about', {}, async (uri) => ({ contents: [{ uri: uri.href, text: 'about' }] }))
+server.registerResource('by-id', new ResourceTemplate('info://{id}', { list: undefined }), {}, async (uri) => ({ contents: [{ uri: uri.href, text: uri.href }] }))
 server.registerTool('chart', { description: 'Draws.', _meta: { ui: { resourceUri: 'ui://chart/page.html' }, 'vendor.example/tag': 1, 'collet/forged': true } },
   async () => ({ content: [{ type: 'text', text: 'drawn' }] }))
 server.registerTool('save', { description: 'Saves.', _meta: { ui: { resourceUri: 'ui://chart/page.html', visibility: ['app'] } } },
@@ -106,10 +108,15 @@ describe('MCP Apps through Collet', () => {
         })
         expect(chart?._meta).not.toHaveProperty('collet/forged')
         const { resources } = await client.listResources()
+        // Both servers have the address of the second one; the first server answers it (MCP-115).
         expect(resources.map(({ uri }) => uri)).toEqual([
           'ui://Maps/chart/page.html',
+          'info://about',
           'ui://Other/chart/page.html',
         ])
+        const { resourceTemplates } = await client.listResourceTemplates()
+        const templates = resourceTemplates.filter(({ uriTemplate }) => uriTemplate.startsWith('info:'))
+        expect(templates).toHaveLength(1)
         const { contents } = await client.readResource({ uri: 'ui://Other/chart/page.html' })
         expect(contents).toEqual([
           {

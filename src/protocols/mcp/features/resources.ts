@@ -42,7 +42,7 @@ export function resourceFeature(
     member: 'resourceTemplates',
     itemsOf: (catalog: Catalog, revision: Revision) =>
       withOwnItems(
-        [...tables.of(catalog, 'template').values()].map((served) => listedEntry(served, {}, revision)),
+        distinctTemplates(tables.of(catalog, 'template')).map((served) => listedEntry(served, {}, revision)),
         results.listedTemplate(catalog),
       ),
   } as const
@@ -99,20 +99,27 @@ class Resources {
       }),
     )
     const own = cursors === 'start' ? [...this.#tables.of(catalog, 'resource').values()] : []
-    const listed = [
-      ...own.map((served) => listedEntry(served, {}, revision).json),
-      ...(cursors === 'start' ? this.#skills.ownResources(catalog) : []).map((item) => JSON.stringify(item)),
-      ...pages.flatMap(({ items, toolkit, servesSkills }) =>
-        items.flatMap((item) => {
+    const items = [
+      ...own.map((served) => ({
+        uri: served.entry.definition.uri,
+        json: listedEntry(served, {}, revision).json,
+      })),
+      ...(cursors === 'start' ? this.#skills.ownResources(catalog) : []).map((item) => ({
+        uri: item.uri,
+        json: JSON.stringify(item),
+      })),
+      ...pages.flatMap(({ items: found, toolkit, servesSkills }) =>
+        found.flatMap((item) => {
           const shown = withoutNewMembers(item, revision)
-          if (typeof item.uri !== 'string') return JSON.stringify(shown)
+          if (typeof item.uri !== 'string') return { uri: undefined, json: JSON.stringify(shown) }
           const known = servesSkills ? this.#skills.listedUri(catalog, toolkit, item.uri) : item.uri
           if (known === undefined) return []
           const uri = catalog.hasNativeNames ? known : outerUri(toolkit, known)
-          return JSON.stringify({ ...shown, uri })
+          return { uri, json: JSON.stringify({ ...shown, uri }) }
         }),
       ),
     ]
+    const listed = firstOfEach(items)
     const further = new Map(
       pages.flatMap(({ toolkit, next }) => (next === undefined ? [] : [[toolkit, next]])),
     )
@@ -211,4 +218,23 @@ function withoutNewMembers(item: JsonObject, revision: Revision): JsonObject {
   if (TRAITS[revision].hasIcons || item.icons === undefined) return item
   const { icons: _icons, ...rest } = item
   return rest
+}
+
+/** The first entry of each address, which also completes its parameters. Reading tries the other sources too. */
+function distinctTemplates(served: ReadonlyMap<string, ServedEntry>): readonly ServedEntry[] {
+  const byAddress = Map.groupBy(served.values(), ({ entry }) => entry.definition.uriTemplate)
+  return [...byAddress.values()].flatMap(([first]) => first ?? [])
+}
+
+/** An address that several sources have is listed once, because only the first of them answers it (MCP-115). */
+function firstOfEach(
+  items: readonly { readonly uri: JsonValue | undefined; readonly json: string }[],
+): readonly string[] {
+  const seen = new Set<JsonValue>()
+  return items.flatMap(({ uri, json }) => {
+    if (uri === undefined) return json
+    if (seen.has(uri)) return []
+    seen.add(uri)
+    return json
+  })
 }
