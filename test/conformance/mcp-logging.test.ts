@@ -34,6 +34,7 @@ describe('log messages of calls', () => {
       const url = stage.urlOf('2025-11-25', way)
       const session = await openSession(url)
       const send = (message: object) => inSession(url, session, message)
+      expect(await dataIn(await send(call))).toEqual(SENT)
       const set = async (level: string) =>
         JSON.parse(await (await send({ id: 2, method: 'logging/setLevel', params: { level } })).text())
       expect(await set('debug')).toEqual({ jsonrpc: '2.0', id: 2, result: {} })

@@ -93,7 +93,7 @@ export interface CallRequest {
   /** Present where the protocol can pass a tool's messages to the caller's client. */
   readonly onMessage?: ((message: ClientMessage) => void) | undefined
   /** The lowest level of messages that the caller wants. */
-  readonly messageLevel?: MessageLevel | undefined
+  readonly messageLevel?: MessageLevel | 'any' | undefined
   /** Called with the id of an earlier call that a request without a key continues (rule 6). */
   readonly onAdopted?: (callId: string) => void
   /** Called just before the outcome of a run is written; anything it writes synchronously joins the same commit. */

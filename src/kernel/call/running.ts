@@ -7,7 +7,6 @@ import type { Secret } from '#kernel/base/secret'
 import type { KernelStore } from '#kernel/store/store'
 import {
   hasEffects,
-  type MessageLevel,
   type SessionContext,
   type StatefulContext,
   type Tool,
@@ -340,7 +339,7 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
     }
   }
 
-  get messageLevel(): MessageLevel | undefined {
+  get messageLevel(): ToolContext['messageLevel'] {
     return this.#running.call.request.messageLevel
   }
 

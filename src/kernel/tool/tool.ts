@@ -266,8 +266,8 @@ export interface ToolContext {
    * send anything that only operators may read.
    */
   message(level: MessageLevel, data: JsonValue, logger?: string): void
-  /** The lowest level of messages that the caller wants; absent if the caller set none. */
-  readonly messageLevel?: MessageLevel | undefined
+  /** The lowest level of messages that the caller wants; `any` if it takes messages and set no level; absent if it takes none. */
+  readonly messageLevel?: MessageLevel | 'any' | undefined
   /**
    * Asks the person behind the call a question; declined immediately if the caller's protocol cannot ask. The time until the
    * answer does not count against `timeoutMs`.

@@ -174,12 +174,13 @@ export class Completions {
   }
 }
 
-/** The member of a request's `_meta` that asks a server of 2026-07-28 for messages. */
+/** The member of a request's `_meta` that asks a server of 2026-07-28 for messages. Without it the server sends none. */
 export function messageMeta(
-  { isModern }: Pick<McpConnection, 'isModern'>,
+  { isModern, server }: Pick<McpConnection, 'isModern' | 'server'>,
   { messageLevel }: ToolContext,
 ): JsonObject {
-  return isModern && messageLevel !== undefined ? { [META.logLevel]: messageLevel } : {}
+  if (!isModern || messageLevel === undefined || server.capabilities.logging === undefined) return {}
+  return { [META.logLevel]: messageLevel === 'any' ? 'debug' : messageLevel }
 }
 
 /**
@@ -192,7 +193,8 @@ export function lowerMessageLevel(
   credentials: Credentials,
 ): Promise<void> | undefined {
   const { isModern, server } = connection
-  if (messageLevel === undefined || isModern || server.capabilities.logging === undefined) return undefined
+  if (messageLevel === undefined || messageLevel === 'any' || isModern) return undefined
+  if (server.capabilities.logging === undefined) return undefined
   const set = connection.messageLevel
   if (set !== undefined && rankOf(set) <= rankOf(messageLevel)) return undefined
   connection.messageLevel = messageLevel

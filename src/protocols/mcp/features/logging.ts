@@ -46,7 +46,7 @@ export function messagesFor({
     const params = { level, ...(logger === undefined ? {} : { logger }), data }
     channel.send(encodeNotification('notifications/message', params), 'notification')
   }
-  return { onMessage, messageLevel: logLevel }
+  return { onMessage, messageLevel: logLevel ?? 'any' }
 }
 
 function rankOf(level: MessageLevel): number {
