@@ -22,7 +22,7 @@ describe('one call', () => {
     await page.getByRole('heading', { name: 'Timeline' }).waitFor()
     expect(await page.getByText('onerror').count()).toBeGreaterThan(0)
     expect(await page.evaluate('window.hacked')).toBe(undefined)
-    const tryIt = page.getByRole('link', { name: 'Open in Try it' })
+    const tryIt = page.getByRole('button', { name: 'Run again…' })
     await tryIt.click()
     await page.waitForURL('**/console/tools/Gmail.GetEmails?**')
     // The input is passed to the page, but is neither in the address nor in the history.

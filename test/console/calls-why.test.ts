@@ -3,6 +3,7 @@ import { pathToFileURL } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { rows } from './calls-fixture.ts'
 import { type ConsoleHarness, checkAxe, shoot, useConsole } from './harness.ts'
+import { tasksDuring } from './page-tasks.ts'
 
 const BUILT = pathToFileURL(join(import.meta.dirname, '../../dist/index.js')).href
 const WATCHER = 'a-key-of-who-watches-calls-all-day'
@@ -19,6 +20,15 @@ const look = make('Orders.Find@1.0.0', { safetyTier: 'read', cost: 2 }, ({ order
   throw new ToolError('Order ' + order + ' was not found in the warehouse.')
 })
 const check = make('Bank.Check@1.0.0', { safetyTier: 'read' }, () => 'fine')
+const big = make('Big.Rows@1.0.0', { safetyTier: 'read' }, (_, { log }) => {
+  log.warn({ rows: 75000 }, 'reading all rows')
+  return Array.from({ length: 75_000 }, (_, id) => ({ id, name: 'Row number ' + id, tags: ['a', 'b'], city: 'Berlin' }))
+})
+const photo = make('Photo.Take@1.0.0', { safetyTier: 'read' }, () => {
+  const data = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+  return { content: [{ type: 'image', mimeType: 'image/png', data }] }
+})
+const broken = make('Code.Break@1.0.0', { safetyTier: 'read' }, () => { throw new TypeError('x is not a function') })
 const pay = make('Bank.Pay@2.0.0', { safetyTier: 'write', approval: 'always' }, () => 'paid')
 export default {
   auth: { apiKeys: [
@@ -26,7 +36,8 @@ export default {
     key('reader', '${READER}', ['admin:calls', 'calls:read', 'approvals:respond']),
     key('bot', '${BOT}', []),
   ] },
-  tools: [look, check, pay, workflow({
+  calls: { maxResultBytes: 10 * 1024 * 1024 },
+  tools: [look, check, pay, big, photo, broken, workflow({
     id: 'Orders.Ship@1.0.0', description: 'Ships.', input: { type: 'object' }, output: {}, uses: [check, pay],
     run: async (input, { call }) => [await call(check, input), await call(pay, input)],
   })],
@@ -162,5 +173,58 @@ describe('why calls fail', () => {
     expect(await collet.command('calls', 'conversation', '--run', 'order-7')).toMatch(
       /- Bank\.Pay@2\.0\.0 .*waiting/,
     )
+  })
+
+  it('is in the log of the call: what the tool logged and what it threw', async () => {
+    await call(collet, 'Code.Break', { call_id: 'break-1', input: {} })
+    const page = await collet.page({ path: '/calls?q=id:break-1', as: { key: READER }, width: 1440 })
+    await rows(page).first().click()
+    const detail = page.getByRole('complementary', { name: 'Call' })
+    await detail.getByRole('tab', { name: 'Input and output' }).click()
+    await detail.getByRole('button', { name: 'Show input and output' }).click()
+    const log = detail.getByRole('region', { name: 'Log' })
+    await log.getByText(/TypeError: x is not a function/).waitFor()
+    await checkAxe(page, 'the log of a call')
+    await shoot(page, 'call-log')
+    const [{ record = '' } = {}] = JSON.parse(await collet.command('calls', '--id', 'break-1', '--json'))
+    expect(await collet.command('calls', 'show', record)).toMatch(
+      /log:\n.* error a tool threw\n {4}TypeError: x is not/,
+    )
+  })
+
+  it('opens a result of 6 MB as a tree without keeping the page busy, with search and download', async () => {
+    await call(collet, 'Big.Rows', { call_id: 'big-1', input: {} })
+    await call(collet, 'Photo.Take', { call_id: 'photo-1', input: {} })
+    const [{ record = '' } = {}] = JSON.parse(await collet.command('calls', '--id', 'big-1', '--json'))
+    const page = await collet.page({ path: `/calls/${record}`, as: { key: READER }, width: 1440 })
+    const tree = page.getByRole('tree', { name: 'Output' })
+    const [opened = 0] = await tasksDuring(page, async () => {
+      await page.getByRole('button', { name: 'Show input and output' }).click()
+      await tree.getByText('200 – 399').waitFor()
+    })
+    const [unfolded = 0] = await tasksDuring(page, async () => {
+      await tree.getByText('200 – 399').click()
+      await tree.getByText('201', { exact: true }).or(tree.getByText('201:')).first().waitFor()
+    })
+    const [searched = 0] = await tasksDuring(page, async () => {
+      await page.getByRole('textbox', { name: 'Search in Output' }).fill('Row number 74321')
+      await page.keyboard.press('Enter')
+      await tree.getByText('"Row number 74321"').waitFor()
+    })
+    process.stdout.write(
+      `6 MB: longest task when opened, unfolded, searched: ${[opened, unfolded, searched].map(Math.round).join(', ')} ms\n`,
+    )
+    await page.getByText('reading all rows').waitFor()
+    await checkAxe(page, 'a tree')
+    await shoot(page, 'call-tree')
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Download', exact: true }).click(),
+    ])
+    expect(download.suggestedFilename()).toBe('output.json')
+    const photo = JSON.parse(await collet.command('calls', '--id', 'photo-1', '--json'))[0]
+    await page.goto(`${collet.url}/console/calls/${photo.record}`)
+    await page.getByRole('button', { name: 'Show input and output' }).click()
+    await page.getByRole('img', { name: 'Output of the tool' }).waitFor()
   })
 })

@@ -69,7 +69,10 @@ export async function invokeCommand(
     })
   })
   signal.throwIfAborted()
-  return readEnd(nativeName, end, { binding, hidden: Object.values(host.values) })
+  const reading = { binding, hidden: Object.values(host.values) }
+  const stderr = stderrText(end, reading)
+  if (stderr !== '') context.log.debug({ stderr }, 'The command wrote to its standard error')
+  return readEnd(nativeName, end, reading)
 }
 
 function expanded(binding: CommandBinding, input: Invocation['input']): readonly string[] {
@@ -235,13 +238,17 @@ const MIN_HIDDEN = 6
 // biome-ignore lint/suspicious/noControlCharactersInRegex: colours and cursor moves of a terminal
 const TERMINAL = /\u001b\[[0-9;?]*[ -/]*[@-~]|[\u0000-\u0008\u000b-\u001f\u007f]/g
 
-function withStderr(what: string, { stderr }: ProcessEnd, { hidden }: Reading): string {
+function withStderr(what: string, end: ProcessEnd, reading: Reading): string {
+  const text = stderrText(end, reading)
+  return text === '' ? `${what} and wrote no reason.` : `${what}: ${text}`
+}
+
+/** The end of what the command wrote to stderr, without secrets. */
+function stderrText({ stderr }: ProcessEnd, { hidden }: Reading): string {
   let text = new TextDecoder().decode(stderr).replaceAll(TERMINAL, '').trim()
   for (const secret of hidden) {
     const plain = secret.reveal()
     if (plain.length >= MIN_HIDDEN) text = text.replaceAll(plain, '[redacted]')
   }
-  if (text === '') return `${what} and wrote no reason.`
-  const excerpt = text.length > EXCERPT_CHARACTERS ? `…${text.slice(-EXCERPT_CHARACTERS)}` : text
-  return `${what}: ${excerpt}`
+  return text.length > EXCERPT_CHARACTERS ? `…${text.slice(-EXCERPT_CHARACTERS)}` : text
 }

@@ -215,13 +215,21 @@ async function sendCall(
     },
   }
   const headers = connection.isModern ? headersFor(headerParams(binding), input) : undefined
+  const endListening = connection.onStderr((stderr) =>
+    context.log.debug({ stderr }, 'The MCP server wrote to its standard error during this call'),
+  )
   try {
     return await runRounds({ setting, connection, context, method, params, credentials, headers })
   } catch (error) {
     if (isToolError(error) && isOutdated(error.cause)) setting.upstream.outdated()
     throw error
+  } finally {
+    // Standard error is another pipe, so lines that the program wrote before its answer may arrive after it.
+    setTimeout(endListening, LATE_STDERR_MS).unref()
   }
 }
+
+const LATE_STDERR_MS = 100
 
 function headerParams({ headers }: JsonObject): readonly HeaderParam[] {
   if (!isWireArray(headers)) return []

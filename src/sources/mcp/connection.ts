@@ -157,6 +157,11 @@ export class McpConnection implements Receiver {
     return this.#isOpen
   }
 
+  /** Passes what the server's program writes to its stderr until the returned function is called. */
+  onStderr(listener: (text: string) => void): () => void {
+    return this.#transport.onStderr?.(listener) ?? (() => undefined)
+  }
+
   /** Aborted when the connection was closed or lost. */
   get ended(): AbortSignal {
     return this.#ended.signal

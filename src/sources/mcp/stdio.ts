@@ -40,6 +40,7 @@ export class StdioTransport implements Transport {
   #hasEnded = false
   #hasWarned = false
   #stderr = ''
+  readonly #stderrListeners = new Set<(text: string) => void>()
   #ending: string | undefined
   #excess: string | undefined
 
@@ -67,6 +68,11 @@ export class StdioTransport implements Transport {
   /** True if the program exited on its own with code 0. */
   get isDone(): boolean {
     return this.ownEnding !== undefined && this.#group?.child.exitCode === 0
+  }
+
+  onStderr(listener: (text: string) => void): () => void {
+    this.#stderrListeners.add(listener)
+    return () => this.#stderrListeners.delete(listener)
   }
 
   /** The end of the program's stderr, without stack frames. */
@@ -169,6 +175,7 @@ export class StdioTransport implements Transport {
     this.#stderr = `${this.#stderr}${text}`.slice(-MAX_KEPT_STDERR)
     const stderr = text.slice(0, MAX_LOGGED_STDERR).trimEnd()
     this.#options.log.debug({ stderr }, 'The MCP server wrote to its standard error')
+    for (const listener of this.#stderrListeners) listener(stderr)
   }
 }
 

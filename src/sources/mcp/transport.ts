@@ -63,6 +63,8 @@ export interface Transport {
   adoptRevision?(revision: string): void
   /** Opens the stream of messages that belong to no request (MCP-24), if there is one. */
   listen?(): void
+  /** Passes what the server's program writes to its stderr, without secrets; returns a function that ends it. Only over stdio. */
+  onStderr?(listener: (text: string) => void): () => void
   close(): Promise<void>
 }
 

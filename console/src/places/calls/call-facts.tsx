@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
+import { Link, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import { requestJson } from '../../api/client.ts'
 import { queries } from '../../api/queries.ts'
@@ -8,7 +8,6 @@ import { passInput } from '../../app/passed-input.ts'
 import { Button, CopyButton } from '../../parts/button.tsx'
 import { ConfirmDialog } from '../../parts/dialog.tsx'
 import { shortHash } from '../../parts/format.ts'
-import { Icon } from '../../parts/icon.tsx'
 import { Tier, ToolName } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { type CallDetails, callerText, callQuery, contentsQuery } from './api.ts'
@@ -164,24 +163,35 @@ export function versionOf(tool: string): string {
   return /@(.*)$/.exec(tool)?.[1] ?? ''
 }
 
-/** Links to the tool's page, with the input of this call if it has been shown. */
-export function TryIt({ call }: { readonly call: CallDetails }): ReactNode {
-  const { data: shown } = useQuery(contentsQuery(call.record))
-  const isShown = shown?.input !== undefined
+/** Opens Try it with the input of this call. Reading the input is journaled; without the scope, the form is empty. */
+export function RunAgain({ call }: { readonly call: CallDetails }): ReactNode {
+  const contents = useQuery(contentsQuery(call.record))
+  const navigate = useNavigate()
+  const [isBusy, setBusy] = useState(false)
+  const mayRead = call.contents === 'unasked' || call.contents === 'shown'
+  const open = async (): Promise<void> => {
+    setBusy(true)
+    const shown = mayRead ? (contents.data ?? (await contents.refetch()).data) : undefined
+    setBusy(false)
+    const hasInput = shown?.input !== undefined
+    if (hasInput) passInput(call.record, shown.input)
+    await navigate({
+      to: '/tools/$id',
+      params: { id: baseOf(call.tool) },
+      search: { version: versionOf(call.tool) },
+      ...(hasInput ? { state: { inputOf: call.record } } : {}),
+    })
+  }
   return (
-    <Link
-      className="btn sm"
-      to="/tools/$id"
-      params={{ id: baseOf(call.tool) }}
-      search={{ version: versionOf(call.tool) }}
-      {...(isShown ? { state: { inputOf: call.record } } : {})}
-      onClick={() => {
-        if (isShown) passInput(call.record, shown.input)
-      }}
+    <Button
+      isSmall
+      icon="play"
+      isBusy={isBusy}
+      title={mayRead ? words.runAgainTitle : undefined}
+      onClick={() => void open()}
     >
-      <Icon name="play" size={12} />
-      Open in Try it
-    </Link>
+      {mayRead ? words.runAgain : words.openTryIt}
+    </Button>
   )
 }
 

@@ -12,7 +12,7 @@ import { Failed, Loading } from '../../parts/states.tsx'
 import { Timeline } from '../../parts/timeline.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { type CallDetails, callQuery, useHoldsScope } from './api.ts'
-import { CallFacts, StopCall, TryIt } from './call-facts.tsx'
+import { CallFacts, RunAgain, StopCall } from './call-facts.tsx'
 import { timelineOf, timesOf, titleOf } from './call-timeline.tsx'
 import { Contents, JournalRows } from './contents.tsx'
 import { showCommand } from './query.ts'
@@ -74,7 +74,7 @@ function OneCall({ record }: { readonly record: string }): ReactNode {
       actions={
         <>
           <StopCall call={call} />
-          <TryIt call={call} />
+          <RunAgain call={call} />
           {call.trace_id !== '' && (
             <CopyButton text={call.trace_id} label="Copy trace id">
               Trace

@@ -3,7 +3,10 @@ import type { ReactNode } from 'react'
 import { Command } from '../../app/page-command.tsx'
 import { Button } from '../../parts/button.tsx'
 import { Code, toJson } from '../../parts/code.tsx'
+import { ContentBlocks, contentOf } from '../../parts/content-blocks.tsx'
 import { formatClock } from '../../parts/format.ts'
+import { isLongJson } from '../../parts/json-rows.ts'
+import { JsonTree } from '../../parts/json-tree.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
@@ -42,7 +45,7 @@ export function Contents({ call }: { readonly call: CallDetails }): ReactNode {
   if (contents !== 'shown') return <Note icon="clock">Input and outcome are no longer kept.</Note>
   return (
     <div className="stack-3">
-      <Code label="Input" text={toJson(input)} isJson />
+      <Json label="Input" value={input} />
       {outcome === undefined ? (
         <p className="soft">There is no outcome yet.</p>
       ) : (
@@ -52,6 +55,14 @@ export function Contents({ call }: { readonly call: CallDetails }): ReactNode {
       {log.length > 0 && <Log lines={log} />}
     </div>
   )
+}
+
+/** Longer values are shown as a folding tree. */
+const MAX_CODE = 4_000
+
+function Json({ label, value }: { readonly label: string; readonly value: unknown }): ReactNode {
+  if (isLongJson(value, MAX_CODE)) return <JsonTree label={label} value={value} />
+  return <Code label={label} text={toJson(value)} isJson />
 }
 
 /** What the tool logged, one line below the other. */
@@ -76,7 +87,15 @@ function Log({ lines }: { readonly lines: NonNullable<CallDetails['log']> }): Re
 }
 
 function Outcome({ outcome, label }: { readonly outcome: CallOutcome; readonly label: string }): ReactNode {
-  if (outcome.ok) return <Code label={label} text={toJson(outcome.value)} isJson />
+  if (outcome.ok) {
+    const blocks = contentOf(outcome.value)?.filter(({ type }) => type === 'image')
+    return (
+      <>
+        {blocks !== undefined && blocks.length > 0 && <ContentBlocks blocks={blocks} />}
+        <Json label={label} value={outcome.value} />
+      </>
+    )
+  }
   return (
     <>
       <Note tone="failed">{visibleText(outcome.error.message)}</Note>

@@ -8,7 +8,7 @@ import { Failed, Loading } from '../../parts/states.tsx'
 import { Tabs } from '../../parts/tabs.tsx'
 import { Timeline } from '../../parts/timeline.tsx'
 import { type CallDetails, callerText, callQuery } from './api.ts'
-import { ConversationLink, protocolName, StopCall, TraceId, TryIt, versionOf } from './call-facts.tsx'
+import { ConversationLink, protocolName, RunAgain, StopCall, TraceId, versionOf } from './call-facts.tsx'
 import { timelineOf, timesOf } from './call-timeline.tsx'
 import { Contents, JournalRows } from './contents.tsx'
 
@@ -131,7 +131,7 @@ function LoadedCall({
         ]}
       />
       <footer className="call-foot">
-        <TryIt call={call} />
+        <RunAgain call={call} />
         <StopCall call={call} />
         <span className="grow" />
         <Link className="link meta" to="/calls/$record" params={{ record: call.record }}>

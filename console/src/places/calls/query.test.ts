@@ -1,5 +1,15 @@
 import { describe, expect, it } from 'vitest'
-import { commandOf, finished, paramsOf, readQuery, spanOf, suggestionsFor } from './query.ts'
+import {
+  commandOf,
+  finished,
+  isQuoteOpen,
+  paramsOf,
+  readQuery,
+  spanOf,
+  suggestionsFor,
+  tokenText,
+  withRange,
+} from './query.ts'
 
 const filtersOf = (text: string) => readQuery(text).filters
 const problemsOf = (text: string) => readQuery(text).tokens.map(({ problem }) => problem)
@@ -18,6 +28,31 @@ describe('a query of calls', () => {
       until: '2026-01-31T10:00Z',
     })
     expect(filtersOf('status:failed,parked')).toEqual({ state: 'failed,parked' })
+  })
+
+  it('takes ids and quoted texts', () => {
+    expect(finished('refund-A-1042')).toBe('id:refund-A-1042')
+    expect(finished('00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01')).toMatch(/^id:00-/)
+    expect(finished('run_ODwxteqhCsSM')).toBe('id:run_ODwxteqhCsSM')
+    expect(finished('GetEmails')).toBe('tool:*GetEmails*')
+    expect(finished('Crm.Find')).toBe('tool:*Crm.Find*')
+    expect(filtersOf('error:"no such label" code:tool_failed')).toEqual({
+      error: 'no such label',
+      code: 'tool_failed',
+    })
+    expect(filtersOf(tokenText('error', 'no "such" label'))).toEqual({ error: 'no such label' })
+    expect([isQuoteOpen('error:"no such'), isQuoteOpen('error:"no"')]).toEqual([true, false])
+  })
+
+  it('has the range of the page, unless it names times or an id', () => {
+    const day = { last: '24h', lengthMs: 86_400_000 }
+    expect(withRange({ state: 'error' }, day)).toEqual({ state: 'error', since: '24h' })
+    expect(withRange({ until: '5m' }, day)).toEqual({ until: '5m' })
+    expect(withRange({ id: 'x' }, day)).toEqual({ id: 'x' })
+    expect(withRange({}, { sinceMs: 0, untilMs: 1_000 })).toEqual({
+      since: '1970-01-01T00:00:00.000Z',
+      until: '1970-01-01T00:00:01.000Z',
+    })
   })
 
   it('reads durations with each comparison', () => {
@@ -72,7 +107,9 @@ describe('a query of calls', () => {
   it('suggests keys, and then values', () => {
     const known = { tools: ['Gmail.GetEmails', 'Gmail.SendEmail', 'github.add_labels'] }
     const texts = (word: string) => suggestionsFor(word, known).map(({ text }) => text)
-    expect(texts('s')).toEqual(['status:', 'since:'])
+    expect(texts('s')).toEqual(['status:', 'since:', 'session:'])
+    expect(texts('refund')).toEqual(['tool:*refund*', 'id:refund', 'error:refund'])
+    expect(texts('code:tool_')).toEqual(['code:tool_failed', 'code:tool_timeout'])
     expect(texts('status:f')).toEqual(['status:failed'])
     expect(texts('tool:gm')).toEqual(['tool:Gmail.*', 'tool:Gmail.GetEmails', 'tool:Gmail.SendEmail'])
     expect(texts('nonsense:x')).toEqual([])

@@ -15,6 +15,10 @@ export const words = {
   noMatch: 'No call matches',
   anyTime: 'Ids are searched at any time.',
 
+  runAgain: 'Run again…',
+  runAgainTitle:
+    'Open Try it with this input, to change it and run it. Viewing the input is recorded in the audit log.',
+  openTryIt: 'Open Try it',
   log: 'Log',
   showContents: 'Show input and output',
 

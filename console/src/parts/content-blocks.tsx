@@ -1,14 +1,18 @@
 import type { ReactNode } from 'react'
-import { formatBytes } from '../../parts/format.ts'
-import { Icon } from '../../parts/icon.tsx'
-import { visibleText } from '../../parts/visible-text.ts'
-import { isRecord } from './tool-data.ts'
+import { formatBytes } from './format.ts'
+import { Icon } from './icon.tsx'
+import { visibleText } from './visible-text.ts'
+import './content-blocks.css'
 
 /*
- * Shows MCP content blocks. `answer-view.tsx` uses it. The content is untrusted: text stays text, and files are never opened.
+ * Shows MCP content blocks. Try it and the page of a call use it. The content is untrusted: text stays text, and files are never opened.
  */
 
 type Block = Readonly<Record<string, unknown>>
+
+function isRecord(value: unknown): value is Block {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
 
 const KINDS = new Set(['text', 'image', 'audio', 'resource', 'resource_link'])
 
