@@ -1,11 +1,11 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { type KeyboardEvent, type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
-import { Button, CopyButton } from './button.tsx'
-import { toJson } from './code.tsx'
-import { TextInput } from './field.tsx'
-import { countOf, formatCount } from './format.ts'
+import { Button, CopyButton } from '../button.tsx'
+import { toJson } from '../code.tsx'
+import { TextInput } from '../field.tsx'
+import { countOf, formatCount } from '../format.ts'
+import { visibleText } from '../visible-text.ts'
 import { type JsonRow, MemberRange, parentsOf, rowsOf, searchJson } from './json-rows.ts'
-import { visibleText } from './visible-text.ts'
 import './json-tree.css'
 
 /*

@@ -15,7 +15,7 @@ export interface JsonRow {
 }
 
 /** Longer lists and objects show this many members, then a row that opens the next ones. */
-export const RANGE = 200
+const RANGE = 200
 
 /** A part of a long list. */
 export class MemberRange {

@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react'
-import { formatBytes } from './format.ts'
-import { Icon } from './icon.tsx'
-import { visibleText } from './visible-text.ts'
+import { formatBytes } from '../format.ts'
+import { Icon } from '../icon.tsx'
+import { visibleText } from '../visible-text.ts'
 import './content-blocks.css'
 
 /*
