@@ -19,6 +19,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { sized } from '../size.ts'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
 import { playMcpServersStory } from './story-mcp-servers.ts'
+import { playModelsStory } from './story-models.ts'
 import { playTeamsStory } from './story-teams.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -249,6 +250,10 @@ describe('the packed package, installed elsewhere', () => {
     mkdirSync(folder)
     await playTeamsStory(folder, ['npx', 'collet'])
   })
+
+  it('finds one of a thousand tools, gives a model results that fit, and repeats no effect in any agent library', async () => {
+    await playModelsStory(project)
+  }, 300_000)
 
   it('has few files, which name their sources, and no source maps', () => {
     const dist = join(project, 'node_modules/collet/dist')
