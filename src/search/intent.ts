@@ -83,7 +83,9 @@ export function intentOf(text: string): Intent {
   const start = Math.max(0, polite)
   const first = words[start] ?? ''
   const isQuestion = QUESTIONS.has(first) || QUESTIONS.has(words[0] ?? '')
-  const isCommand = !isQuestion && BY_QUERY_VERB.has(first) && !isPluralWord(first)
+  // "Pull requests" are things, although "pull" is a verb.
+  const isNoun = isPluralWord(first) || (first === 'pull' && /^requests?$/.test(words[start + 1] ?? ''))
+  const isCommand = !isQuestion && BY_QUERY_VERB.has(first) && !isNoun
   const phrase = phraseFrom(words.slice(isQuestion || isCommand ? start + 1 : start))
   const last = phrase.findLast((word) => !/^\d+$/.test(word))
   const hasAll = words.some((word) => EVERYTHING.has(word))

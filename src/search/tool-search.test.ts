@@ -14,6 +14,15 @@ const CALLER: Principal = { id: 'key:x', tenant: 'default', scopes: ['*'] }
 const made = (id: string, description: string, scopes: string[] = []): Tool =>
   sampleTool(id, () => null, { description, policy: { scopes } })
 
+const OTHERS = [
+  made('Code.CreatePullRequest@1.0.0', 'Create a pull request'),
+  made('Code.ListPullRequests@1.0.0', 'List pull requests'),
+  made('Plan.Delete@1.0.0', 'カレンダーの予定を削除します。'),
+  made('Plan.Attach@1.0.0', 'カレンダーにファイルを付けます。'),
+  made('Plan.Remove@1.0.0', '일정 하나를 지웁니다.'),
+  made('Plan.Erase@1.0.0', 'एक फ़ाइल को हटाता है।'),
+]
+
 const TOOLS = [
   made('Mail.Send@1.0.0', 'Sends a message to people.'),
   made('Mail.ListMessages@1.0.0', 'Lists the messages of a mailbox.'),
@@ -49,6 +58,16 @@ describe('the search over tools', () => {
     ['make a calender entry', 'Calendar.CreateEvent'],
   ])('for "%s" it finds the tool %s', async (text, name) => {
     expect((await namesFor(search, text))[0]).toBe(name)
+  })
+
+  it.each([
+    ['pull requests', 'Code.ListPullRequests'],
+    ['予定を削除する', 'Plan.Delete'],
+    ['ﾌｧｲﾙ', 'Plan.Attach'],
+    ['일정을 지워 줘', 'Plan.Remove'],
+    ['फ़ाइल हटाएं', 'Plan.Erase'],
+  ])('for "%s", of another script or with a verb that is none, it finds %s', async (text, name) => {
+    expect((await namesFor(searchOver([...TOOLS, ...OTHERS]), text))[0]).toBe(name)
   })
 
   it('returns the groups of tools if no tool fits', async () => {
@@ -147,6 +166,14 @@ describe('an embedding model', () => {
   it('finds tools that the index alone does not find', async () => {
     expect(await namesFor(searchOver(TOOLS), 'letter')).toEqual([])
     expect((await settled(searchOver(TOOLS, { embed: topics }), 'letter'))[0]).toMatch(/^Mail/)
+  })
+
+  it('that prefers the wrong tools does not displace the best one', async () => {
+    const photos = Array.from({ length: 60 }, (_, at) => made(`Album.Photo${at}@1.0.0`, 'A picture.'))
+    const wrong: Embed = async (texts) =>
+      texts.map((text) => (/send a m|photo/i.test(text) ? [1, 0] : [0, 1]))
+    const names = await settled(searchOver([...photos, ...TOOLS], { embed: wrong }), 'send a message')
+    expect(names[0]).toBe('Mail.Send')
   })
 
   it('has no effect if it fails', async () => {

@@ -78,8 +78,12 @@ const EVIDENCE_WEIGHT = 1
 const MIN_SHARE = 0.2
 /** At least this many are returned, because in a small catalog a word that most tools have counts little. */
 const ALWAYS_FOUND = 5
-/** The constant of reciprocal rank fusion. */
-const FUSION = 60
+/**
+ * The constant of reciprocal rank fusion, and how much a place in the model's order counts: measured so that a model which is much
+ * worse than the index, such as an average of word vectors, costs little.
+ */
+const FUSION = 10
+const SIMILAR_WEIGHT = 0.5
 
 export function openToolSearch(parts: SearchParts): ToolSearch {
   const indexes = new VisibleIndexes()
@@ -193,12 +197,15 @@ function raise(order: readonly number[], raised: Raised | undefined): readonly n
   return order.filter((each) => each !== at).toSpliced(Math.max(0, from - places), 0, at)
 }
 
-/** Reciprocal rank fusion of two orders. */
-function fuse(left: readonly number[], right: readonly number[]): readonly number[] {
+/** Reciprocal rank fusion of the order of the index and that of the model. */
+function fuse(byWords: readonly number[], similar: readonly number[]): readonly number[] {
   const scores = new Map<number, number>()
-  for (const order of [left, right])
+  for (const [order, weight] of [
+    [byWords, 1],
+    [similar, SIMILAR_WEIGHT],
+  ] as const)
     for (const [position, at] of order.entries())
-      scores.set(at, (scores.get(at) ?? 0) + 1 / (FUSION + position + 1))
+      scores.set(at, (scores.get(at) ?? 0) + weight / (FUSION + position + 1))
   return [...scores]
     .map(([at, score]) => ({ at, score }))
     .sort(byScore)

@@ -25,16 +25,29 @@ export function stemsOf(text: string): readonly string[] {
 export function splitWords(text: string): readonly string[] {
   const spaced = text
     .slice(0, MAX_TEXT_LENGTH)
+    .normalize('NFKC')
     .replaceAll(/['’]s\b/g, '')
     .replaceAll(/(\p{Ll})(\p{Lu})/gu, '$1 $2')
     .replaceAll(/(\p{Lu})(\p{Lu}\p{Ll})/gu, '$1 $2')
     .replaceAll(/(\p{L})(\p{N})|(\p{N})(\p{L})/gu, '$1$3 $2$4')
-  return spaced.toLowerCase().match(WORD) ?? []
+  const words = spaced.toLowerCase().match(WORD) ?? []
+  return UNSPACED.test(spaced) ? words.flatMap(pairsOf) : words
+}
+
+/** Scripts that write words without spaces, or, as Korean does, with their particles. */
+const UNSPACED =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u
+
+/** Every two neighbouring characters of a word in such a script, because where its parts begin is not known. */
+function pairsOf(word: string): readonly string[] {
+  const characters = [...word]
+  if (characters.length < 3 || !UNSPACED.test(word)) return [word]
+  return characters.slice(1).map((character, at) => `${characters[at]}${character}`)
 }
 
 /** Words such as `GitHub`. */
 const COMPOUND = /\b[A-Z][a-z]+[A-Z][A-Za-z]*\b/g
-const WORD = new RegExp(`[\\p{L}\\p{N}]{1,${MAX_WORD_LENGTH}}`, 'gu')
+const WORD = new RegExp(`[\\p{L}\\p{N}][\\p{L}\\p{M}\\p{N}]{0,${MAX_WORD_LENGTH - 1}}`, 'gu')
 
 /** A name without case and punctuation: all spellings of one name are equal. */
 export function plainName(text: string): string {
