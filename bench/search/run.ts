@@ -3,8 +3,8 @@ import { SILENT_LOGGER } from '#kernel/base/logger'
 import type { Principal } from '#kernel/base/principal'
 import { Registry } from '#kernel/tool/catalog'
 import type { Tool } from '#kernel/tool/tool'
-import { familiesOf } from '#search/families'
-import { metaTools } from '#search/for-models'
+import { listCost } from '#protocols/mcp/results/list-cost'
+import { DEFAULT_MODEL_BYTES } from '#protocols/mcp/results/read-result'
 import { openToolSearch, type PastSearches } from '#search/tool-search'
 import { rememberedSearches } from './learned.ts'
 import { OTHER_SET, OWN_SET, readSet, type Task, type TaskSet, taskName } from './read-tools.ts'
@@ -161,6 +161,6 @@ await measure('own set', own)
 await measure('own set without descriptions', withoutTexts(own))
 print('other set', await score(other, 0))
 console.log(await measureLarge(own.tools, own.tasks))
-const families = familiesOf(openSearch(own.tools).catalog)
-const list = JSON.stringify(metaTools({ count: own.tools.length, families }))
-console.log(`tools/list in search mode: ${Buffer.byteLength(list)} bytes for ${own.tools.length} tools`)
+const { list, search } = listCost(openSearch(own.tools).catalog, { modelBytes: DEFAULT_MODEL_BYTES })
+for (const [mode, { tools, bytes, tokens }] of Object.entries({ list, search }))
+  console.log(`tools/list, ${mode}: ${tools} tools, ${bytes} bytes, about ${tokens} tokens`)
