@@ -88,20 +88,31 @@ function Costs({ cost, toolset }: { readonly cost: ToolListCost; readonly toolse
                   {cost.discovery === discovery && <Tag>now</Tag>}
                 </span>
               </th>
-              <td className="num end">{formatCount(cost[discovery].tools)}</td>
+              <td className="num end">
+                {formatCount(cost[discovery].tools)}
+                <span className="narrow-unit"> tools</span>
+              </td>
               <td className="num end">{formatBytes(cost[discovery].bytes)}</td>
-              <td className="num end">about {formatCount(cost[discovery].tokens)}</td>
+              <td className="num end">
+                about {formatCount(rounded(cost[discovery].tokens))}
+                <span className="narrow-unit"> tokens</span>
+              </td>
             </tr>
           ))}
         </tbody>
       </Table>
       <p className="meta dim">
         A client that gives all tools to its model sends their names, descriptions and parameters with each
-        request. These tokens are an estimate.
+        request. To switch to {other === 'list' ? 'the whole list' : 'search'}, change the config:
       </p>
       <Code text={switchText(other, toolset)} label={`Switch to ${other}`} head="collet.config.json" isJson />
     </section>
   )
+}
+
+/** Two digits, because tokens are estimated. */
+function rounded(tokens: number): number {
+  return Number(tokens.toPrecision(2))
 }
 
 function switchText(discovery: 'list' | 'search', toolset: string): string {
@@ -181,7 +192,10 @@ function Expensive({ cost: { each, list } }: { readonly cost: ToolListCost }): R
                 </Link>
               </th>
               <td className="num end">{formatBytes(bytes)}</td>
-              <td className="num end">{formatCount(tokens)}</td>
+              <td className="num end">
+                {formatCount(tokens)}
+                <span className="narrow-unit"> tokens</span>
+              </td>
               <td className="num end soft">{((100 * tokens) / list.tokens).toFixed(1)} %</td>
             </tr>
           ))}
