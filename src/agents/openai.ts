@@ -310,6 +310,8 @@ export interface OpenAiAgentTools extends Opened<Item> {
   callModelInputFilter<Data extends { input: Item[] }>(args: { modelData: Data }): Data
   /** For a run that starts from a saved state: `observe(state.history)`. */
   observe(items: readonly Item[]): void
+  /** What a person has to do for an interruption, with the page: `asksOf(interruption.rawItem)`. */
+  asksOf(item: object): readonly Ask[]
 }
 
 /** Tools for agents of `@openai/agents`. Use them for one agent loop at a time. */
@@ -324,6 +326,7 @@ export async function agentTools(source: AgentSource, options: OpenAiOptions): P
       return modelData
     },
     observe: (items) => calls.observe(itemHistory(items)),
+    asksOf: (item) => ('callId' in item && typeof item.callId === 'string' ? calls.asksOf(item.callId) : []),
     earlier: (items) => toolset.earlier(itemHistory(items)),
   }
 }

@@ -372,6 +372,7 @@ export class LoopCalls {
   /** Tells the developer how to pass the history; part of an error message. */
   readonly #advice: string
   readonly #made = new Map<string, AgentResult>()
+  readonly #asks = new Map<string, readonly Ask[]>()
   #history: readonly ShownCall[] | undefined
   #step = {}
 
@@ -384,14 +385,21 @@ export class LoopCalls {
     this.#history = history
     this.#step = {}
     this.#made.clear()
+    this.#asks.clear()
   }
 
   /** Whether a person has to act first. If not, the call has already run, and `run` returns its result. */
   async mustAsk(call: LoopCall): Promise<boolean> {
     const result = await this.#run(call)
+    this.#asks.set(call.id, result.asks)
     if (result.asks.length > 0) return true
     this.#made.set(call.id, result)
     return false
+  }
+
+  /** What a person has to do before this call of the last message can run. */
+  asksOf(id: string): readonly Ask[] {
+    return this.#asks.get(id) ?? []
   }
 
   async run(call: LoopCall): Promise<AgentResult> {

@@ -28,7 +28,7 @@ const QUERY_VERBS: Readonly<Record<Action, string>> = {
   get: 'display tell see look give load calculate',
   search: 'locate look',
   create:
-    'begin copy raise file define attach save put remember note assign record report open propose share draft mark commit store tag give build schedule book buy order ask install bring reply answer comment leave plan set',
+    'begin copy raise file define attach save put remember note assign record report open propose share draft mark commit store tag give build schedule book buy order ask install bring reply answer comment leave plan set tell inform notify',
   update:
     'turn switch close reopen require limit restrict sync protect bring forbid let allow make freeze fix adjust hand give add assign take pause resume reset save',
   delete: 'forget destroy detach kick strip rid throw take end cancel wipe empty',
@@ -82,7 +82,9 @@ export function intentOf(text: string): Intent {
   const polite = words.findIndex((word) => !POLITE.has(word))
   const start = Math.max(0, polite)
   const first = words[start] ?? ''
-  const isQuestion = QUESTIONS.has(first) || QUESTIONS.has(words[0] ?? '')
+  // "Tell me which …" asks; "tell the team …" does not.
+  const isTold = first === 'tell' && /^(?:me|us)$/.test(words[start + 1] ?? '')
+  const isQuestion = isTold || QUESTIONS.has(first) || QUESTIONS.has(words[0] ?? '')
   // "Pull requests" are things, although "pull" is a verb.
   const isNoun = isPluralWord(first) || (first === 'pull' && /^requests?$/.test(words[start + 1] ?? ''))
   const isCommand = !isQuestion && BY_QUERY_VERB.has(first) && !isNoun

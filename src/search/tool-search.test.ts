@@ -51,6 +51,8 @@ describe('the search over tools', () => {
 
   it.each([
     ['send an email to somebody', 'Mail.Send'],
+    ['tell the team about the release', 'Mail.Send'],
+    ['tell me what is in this file', 'Files.ReadFile'],
     ['which messages are there?', 'Mail.ListMessages'],
     ['erase a message', 'Mail.DeleteMessage'],
     ['show the files of my directory', 'Files.ListDirectory'],

@@ -61,7 +61,7 @@ const STOP_WORDS = new Set(
   `a about again all already also am an and any anybody anyone anything are as at be because been before being both but by can could
   did do does doing done each etc ever every everybody everyone everything for from give had has have having he her here hers him his
   how i if in into is it its itself just let like may me might mine more most much must my myself need no nobody not now of off on
-  once one only onto or other our ours out over own per please put she should since so some somebody someone something such take tell
+  once one only onto or other our ours out over own per please put she should since so some somebody someone something such take
   than that the their theirs them then there these they thing things this those through to too under until up upon us very via want
   was we were what when where whether which while who whom whose why will with within without would yes yet you your yours`.split(
     /\s+/,
@@ -181,7 +181,10 @@ const ABBREVIATIONS: Readonly<Record<string, string>> = {
 export function queryWords(text: string, isKnown: (stem: string) => boolean): readonly QueryWord[] {
   const whole = text.replaceAll(COMPOUND, (word) => (isKnown(word.toLowerCase()) ? word.toLowerCase() : word))
   const written = whole.replaceAll(/\b[PMpm][Rr]s?\b/g, (word) => ABBREVIATIONS[word.toLowerCase()] ?? word)
-  const stems = [...new Set(stemsOf(written))].slice(0, MAX_QUERY_WORDS)
+  const stems = [...new Set(stemsOf(written.replaceAll(/\btell (?:me|us)\b/gi, ' ')))].slice(
+    0,
+    MAX_QUERY_WORDS,
+  )
   const words = stems.map((stem) => ({ stem, related: RELATED.get(stem) ?? [], weight: weightOf(stem) }))
   return splitWords(text).some((word) => OWN_WORDS.has(word)) ? [...words, OWN] : words
 }
