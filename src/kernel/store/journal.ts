@@ -284,7 +284,7 @@ interface WriterKeys {
 }
 
 function* sealedGroup(segment: Segment, group: number): Steps<Row> {
-  const row = yield* get('groupContents', group)
+  const row = yield* get(segment === 'callers' ? 'groupCallers' : 'groupPayload', group)
   if (row !== undefined && row[segment] !== null) return row
   const message = `the ${segment} of commit group ${group} were removed although a call needs them`
   throw new StoreError('unreadable', message)
@@ -413,7 +413,8 @@ export const queries = {
   chains: `SELECT w.no, w.id, w.started_at, w.ended_at, (SELECT max(n) FROM commit_groups WHERE writer = w.no) AS last
     FROM writers w ORDER BY w.no`,
   groupsOf: 'SELECT n, at, events, link FROM commit_groups WHERE writer = ? AND n > ? ORDER BY n LIMIT ?',
-  groupContents: `SELECT g.writer, g.n, g.callers, g.payload FROM commit_groups g WHERE g.id = ?`,
+  groupCallers: 'SELECT writer, n, callers FROM commit_groups WHERE id = ?',
+  groupPayload: 'SELECT writer, n, payload FROM commit_groups WHERE id = ?',
   writerByNo: 'SELECT no, id, ended_at, data_key FROM writers WHERE no = ?',
   writersAfter: 'SELECT no, id, data_key FROM writers WHERE no > ? ORDER BY no LIMIT ?',
   rewrapDataKey: 'UPDATE writers SET data_key = ? WHERE no = ?',

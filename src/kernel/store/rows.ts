@@ -202,7 +202,11 @@ export function sliceOf(
 }
 
 /** `undefined` also if the row has only the outcome's group: a call settled without a value, or whose result has expired. */
-function* outcomeIn(row: Row, name: 'outcome' | 'late', sealed: SealedText): Steps<Outcome | undefined> {
+export function* outcomeIn(
+  row: Row,
+  name: 'outcome' | 'late',
+  sealed: SealedText,
+): Steps<Outcome | undefined> {
   if (row[`${name}_at`] === null) return undefined
   return outcomeFromText(ownText(text(row, 'record'), yield* sealed('payload', sliceOf(row, name))))
 }

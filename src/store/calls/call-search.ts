@@ -2,7 +2,7 @@ import { StoreError } from '#kernel/base/errors'
 import { CALL_STATES, type CallError, type CallState } from '#kernel/call/call'
 import type { CallPage, CallRecord } from '#kernel/call/call-record'
 import { attemptEvent } from '#kernel/journal/append'
-import { showCall, showCalls } from '#kernel/store/calls/calls'
+import { showCalls } from '#kernel/store/calls/calls'
 import {
   type CommitGroup,
   LIST,
@@ -18,6 +18,7 @@ import {
   integer,
   optionalInteger,
   optionalText,
+  outcomeIn,
   ownText,
   readCaller,
   type SealedText,
@@ -105,7 +106,12 @@ interface FoundPage {
 /** The next page of a search. It may be empty and still have a next page. */
 export function* searchCalls(sealed: SealedText, filter: CallFilter, search: CallSearch): Steps<CallPage> {
   const { found, next } = yield* find(sealed, filter, search, filter.limit)
-  const calls = yield* showCalls(found, sealed)
+  const shown = yield* findByRecords(
+    sealed,
+    found.map((row) => text(row, 'record')),
+  )
+  const byRecord = new Map(shown.map((call) => [call.record, call]))
+  const calls = found.flatMap((row) => byRecord.get(text(row, 'record')) ?? [])
   return next === undefined ? { calls } : { calls, next }
 }
 
@@ -154,20 +160,29 @@ function* find(
   return { found, next: next !== undefined && next > first ? next : undefined }
 }
 
+/** Most searches for an error name no id, and then the caller's texts are not opened. */
+function* hasIds(
+  row: Row,
+  sealed: SealedText,
+  { code: _code, message: _message, ...ids }: CallSearch,
+): Steps<boolean> {
+  if (Object.keys(ids).length === 0) return true
+  const record = text(row, 'record')
+  return matchesIds(ids, {
+    record,
+    ...(yield* readCaller(record, sealed, callerSlice(row))),
+    sessionId: optionalText(row, 'session'),
+    parent: optionalText(row, 'parent'),
+    root: optionalText(row, 'root'),
+  })
+}
+
 /** A call whose texts cannot be read matches no search. */
 function* isFound(row: Row, sealed: SealedText, search: CallSearch, needsError: boolean): Steps<boolean> {
   try {
-    const record = text(row, 'record')
-    const call = {
-      record,
-      ...(yield* readCaller(record, sealed, callerSlice(row))),
-      sessionId: optionalText(row, 'session'),
-      parent: optionalText(row, 'parent'),
-      root: optionalText(row, 'root'),
-    }
-    if (!matchesIds(search, call)) return false
+    if (!(yield* hasIds(row, sealed, search))) return false
     if (!needsError) return true
-    const { outcome } = yield* showCall(row, sealed)
+    const outcome = yield* outcomeIn(row, 'outcome', sealed)
     return outcome?.ok === false && matchesError(search, outcome.error)
   } catch (error) {
     if (error instanceof StoreError && error.code === 'unreadable') return false
@@ -185,22 +200,21 @@ function* findByRecords(sealed: SealedText, records: readonly string[]): Steps<r
 }
 
 function* failuresOf(sealed: SealedText, filter: Omit<CallFilter, 'limit'>): Steps<CountPage<FailedCall>> {
-  const search = { code: '', ...filter.search }
+  const { search = {} } = filter
   const { first, from, end, rest } = yield* scanOf(filter)
   const values = [end, from, ...listedStates(FAILED), ...matchedBy(filter)]
   const rows = yield* all('searchCalls', ...values, null, null, null, null, MAX_OPENED)
   const failed: FailedCall[] = []
   for (const row of rows) {
-    const { outcome, ...call } = yield* showCall(row, sealed)
+    if (!(yield* isFound(row, sealed, search, true))) continue
+    const outcome = yield* outcomeIn(row, 'outcome', sealed)
     if (outcome?.ok !== false) continue
-    if (
-      filter.search !== undefined &&
-      !(matchesIds(search, call) && matchesError(filter.search, outcome.error))
-    )
-      continue
-    const { record, tenant, principal, tool, createdAtMs } = call
     const { code, message } = outcome.error
-    failed.push({ record, tenant, principal, tool, createdAtMs, error: { code, message } })
+    failed.push({
+      ...texts(row, 'record', 'tenant', 'principal', 'tool'),
+      createdAtMs: integer(row, 'created_at'),
+      error: { code, message },
+    })
   }
   const last = rows.length < MAX_OPENED ? undefined : rows.at(-1)
   const next = last === undefined ? rest.next : integer(last, 'no')
@@ -255,7 +269,10 @@ function* journalAccess(group: CommitGroup, { records, by, atMs }: SummaryAccess
 }
 
 const queries = {
-  searchCalls: `${CALLS} WHERE c.no < ? AND c.no >= ? AND ${STATES} AND ${MATCHES}
+  /** Only the columns that a search compares, because most rows do not match. */
+  searchCalls: `SELECT c.no, c.record, c.tenant, c.principal, c.tool, c.state, c.created_at, c.session, c.parent, c.root,
+      c.claim_group, c.caller_at, c.caller_length, c.outcome_group, c.outcome_at, c.outcome_length
+    FROM calls c WHERE c.no < ? AND c.no >= ? AND ${STATES} AND ${MATCHES}
     AND (CAST(? AS TEXT) IS NULL OR c.parent = ?) AND (CAST(? AS TEXT) IS NULL OR c.session = ?)
     ORDER BY c.no DESC LIMIT ?`,
   callsByRecords: `${CALLS} WHERE c.record IN (${LIST})`,
