@@ -2,6 +2,8 @@ import { rmSync } from 'node:fs'
 import { PassThrough } from 'node:stream'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
+import { prompt } from '#entries/prompt'
+import { resource } from '#entries/resource'
 import { Secret } from '#kernel/base/secret'
 import type { DefinedTool } from '#kernel/tool/define'
 import { requireTools } from '#kernel/tool/prepare-tools'
@@ -162,6 +164,43 @@ describe('MCP on stdio', () => {
     peer.say({ id: 'y', method: 'ping' })
     await end()
     expect(peer.heard.map(({ id }) => id)).toEqual(['y'])
+  })
+
+  it.each([
+    { method: 'prompts/get', params: { name: 'Slow_Prompt' } },
+    { method: 'resources/read', params: { uri: 'slow://resource' } },
+  ])('MCP-85: $method is cancelled in a session and without one', async ({ method, params }) => {
+    const begun = [Promise.withResolvers<AbortSignal>(), Promise.withResolvers<AbortSignal>()]
+    let runs = 0
+    const wait = async (signal: AbortSignal): Promise<string> => {
+      begun[runs++]?.resolve(signal)
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
+      return 'too late'
+    }
+    const { peer, end } = await startPeer([
+      prompt({
+        id: 'Slow.Prompt@1.0.0',
+        description: 'Waits.',
+        run: (_args: object, { signal }: { readonly signal: AbortSignal }) => wait(signal),
+      }),
+      resource({
+        id: 'Slow.Resource@1.0.0',
+        uri: 'slow://resource',
+        description: 'Waits.',
+        read: (_request, { signal }) => wait(signal),
+      }),
+    ])
+    peer.say(INITIALIZE)
+    await peer.answerTo(0)
+    peer.say({ id: 'old', method, params })
+    peer.say({ id: 'new', method, params: { ...params, _meta: META } })
+    const signals = await Promise.all(begun.map(({ promise }) => promise))
+    for (const requestId of ['old', 'new'])
+      peer.say({ method: 'notifications/cancelled', params: { requestId } })
+    peer.say({ id: 'y', method: 'ping' })
+    await end()
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true, true])
+    expect(peer.heard.map(({ id }) => id)).toEqual([0, 'y'])
   })
 
   it('MCP-98: at the end of stdin running requests are answered first', async () => {
