@@ -51,7 +51,7 @@ async function startOld(wait: Wait): Promise<string> {
   return server.url
 }
 
-/** The same server of 2026-07-28. */
+/** An official server of 2026-07-28 whose prompt and resource wait. */
 async function startNew(wait: Wait): Promise<string> {
   const handle = toNodeHandler(
     createMcpHandler(() => {
