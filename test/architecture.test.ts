@@ -270,11 +270,11 @@ describe('the structure', () => {
 
   it('reports a crowded folder, a long module, a small module with one importer and a missing opening', () => {
     const plain = { lines: 99, importers: [], hasOpening: true }
-    const crowd = Array.from({ length: 21 }, (_, n) => ({ ...plain, path: `src/a/${n}.ts` }))
+    const siblings = Array.from({ length: 21 }, (_, n) => ({ ...plain, path: `src/a/${n}.ts` }))
     const long = { ...plain, path: 'src/b/long.ts', lines: 501 }
     const small = { ...plain, path: 'src/b/small.ts', lines: 59, importers: ['src/b/long.ts'] }
     const bare = { ...plain, path: 'src/b/bare.ts', hasOpening: false }
-    const found = findFaults([...readModules(), ...crowd, long, small, bare])
+    const found = findFaults([...readModules(), ...siblings, long, small, bare])
     expect(found).toEqual([
       'src/a has 21 source files; the maximum is 20',
       'src/b/long.ts has 501 lines; split it into two concepts',

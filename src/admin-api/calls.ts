@@ -160,7 +160,7 @@ export type CallDetails = Shape<typeof CALL_DETAILS>
 
 const id = () => z.string().min(1).max(MAX_ID_LENGTH).optional()
 
-/** Finds calls by what people have in hand. These filters are compared call by call, so streams do not take them. */
+/** Finds calls by ids, callers, errors and inputs. These filters are compared call by call, so streams do not take them. */
 const search = () => ({
   id: id().describe(
     'Any id: of the call, its record, run, session, trace, user, workflow or approval; or a `traceparent`.',
@@ -343,7 +343,7 @@ export const SHOW_CALL = operation({
 })
 
 const END = () => z.enum(['succeeded', 'failed', 'not-run'])
-const WHY_EXPECTED = `expected a text of 1 to ${MAX_REASON_LENGTH} characters that states how you know.`
+const WHY_EXPECTED = `expected a string of 1 to ${MAX_REASON_LENGTH} characters that states how you know.`
 
 export const SETTLE_CALL = operation({
   route: 'POST /admin/calls/:record/settle',

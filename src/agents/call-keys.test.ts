@@ -60,7 +60,7 @@ describe('the key of a call', () => {
       fc.property(
         fc.array(fc.array(fc.constantFrom('ann', 'bob'), { minLength: 1, maxLength: 3 }), { maxLength: 6 }),
         (turns) => {
-          const play = (run: string): string[] => {
+          const makeCalls = (run: string): string[] => {
             const entries: HistoryEntry[] = []
             return turns.flatMap((calls, turn) => {
               const step = {}
@@ -78,9 +78,9 @@ describe('the key of a call', () => {
               return found
             })
           }
-          const first = play('first')
+          const first = makeCalls('first')
           expect(new Set(first).size).toBe(first.length)
-          expect(play('second')).toEqual(first)
+          expect(makeCalls('second')).toEqual(first)
         },
       ),
     )

@@ -128,8 +128,8 @@ function listTool(tool: SourceTool, { options, limits, taken, notes }: Listing):
   const fitted = fitSchema(tool.inputSchema, { ...limits, strict: options.strict === true })
   const again = tool.identity === undefined ? undefined : freeName(fitted.schema)
   const schema = again === undefined ? fitted.schema : withAgain(fitted, again)
-  const said = [...(name === tool.name ? [] : [`named ${name}`]), ...fitted.notes]
-  if (said.length > 0) notes.push(`${tool.id}: ${said.join('; ')}.`)
+  const changes = [...(name === tool.name ? [] : [`named ${name}`]), ...fitted.notes]
+  if (changes.length > 0) notes.push(`${tool.id}: ${changes.join('; ')}.`)
   const isDeferrable = !isFavourite({ name, target: tool }, options)
   return {
     name,

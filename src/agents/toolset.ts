@@ -205,8 +205,8 @@ export class Toolset {
     }
     const { code, asks, isOpen } = reply
     const text = code === 'key_conflict' ? await this.#conflictText(tool, callId) : reply.text
-    const said = replayed ? `${replayText(tool)}\n${text}` : text
-    return { ...failure(isOpen ? unfinishedText(text) : said), asks, callId }
+    const shown = replayed ? `${replayText(tool)}\n${text}` : text
+    return { ...failure(isOpen ? unfinishedText(text) : shown), asks, callId }
   }
 
   #blocksOf(success: (SourceReply & { ok: true })['success'], callId: string, tool: SourceTool) {

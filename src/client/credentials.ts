@@ -74,7 +74,7 @@ function tokenSource(jwt: JwtOption, now: () => number): () => Promise<string> {
 function checkHeaderSafe(value: unknown, option: string): string {
   if (typeof value === 'string' && HEADER_SAFE.test(value)) return value
   throw configFailure(
-    `${option} must be a non-empty text without spaces, line breaks or characters outside ASCII.`,
+    `${option} must be a non-empty string without spaces, line breaks or characters outside ASCII.`,
   )
 }
 

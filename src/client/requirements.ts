@@ -69,7 +69,7 @@ async function resolveSecrets(needs: ContextNeeds, tool: RemoteTool, settings: C
   return secrets
 }
 
-/** Calls a resolver; an empty text counts as no value. Its error may contain secrets, so it is kept as the cause only. */
+/** Calls a resolver; an empty string counts as no value. Its error may contain secrets, so it is kept as the cause only. */
 async function ask(
   what: string,
   needs: ContextNeeds,

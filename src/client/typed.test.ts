@@ -51,7 +51,7 @@ const exported = { add, note, both, helper: () => 1 }
 const URL = 'http://127.0.0.1:9'
 
 describe('connect', () => {
-  it('stays as it is without types', () => {
+  it('accepts any name and input without types', () => {
     const client = connect(URL)
     expectTypeOf(client).toEqualTypeOf<ColletClient>()
     expectTypeOf(client.call).parameter(0).toExtend<string | object>()
@@ -63,7 +63,7 @@ describe('connect', () => {
     ).toEqualTypeOf<Promise<JsonValue>>()
   })
 
-  it('takes the names and inputs of a file, and gives its outputs', () => {
+  it('has the names, inputs and outputs of the tools in a file', () => {
     void (async (client: TypedClient<Tools>) => {
       expectTypeOf((await client.call('Calculator.Add', { a: 1 })).value).toBeNumber()
       expectTypeOf((await client.call('Calculator_Add', { a: 1, b: 2 }, { callId: 'x' })).value).toBeNumber()
@@ -90,7 +90,7 @@ describe('connect', () => {
     expectTypeOf<ToolOutput<Tools, 'Clock.Read'>>().toEqualTypeOf<{ at: string }>()
   })
 
-  it.each(['a list of tools', 'a module that exports tools'])('takes the types of %s', () => {
+  it.each(['a list of tools', 'a module that exports tools'])('has the types of %s', () => {
     type Names = `${'Calculator.Add' | 'Flow.Both'}${'' | '@1.0.0'}` | `Note.Write${'' | '@2.0.0'}`
     expectTypeOf<ToolName<typeof written>>().toEqualTypeOf<Names>()
     expectTypeOf<ToolName<typeof exported>>().toEqualTypeOf<Names>()
@@ -111,7 +111,7 @@ describe('connect', () => {
 })
 
 describe('createGateway', () => {
-  it('gives calls the types of the tools in its config', () => {
+  it('types calls by the tools in its config', () => {
     void (async () => {
       const gateway = await createGateway({ tools: [add, note, './more/*.ts'] })
       const sum = await gateway.call('Calculator.Add', { a: 1 })

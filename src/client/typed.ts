@@ -37,7 +37,7 @@ type ById<Entries> = {
 /** An id without its version means the newest one. */
 type BaseOf<Id extends string> = Id extends `${infer Base}@${string}` ? Base : never
 
-/** Every name that a typed client accepts. The compiler would compute `keyof ByName<Tools>` anew for each call. */
+/** Every name that a typed client accepts. The compiler would compute `keyof ByName<Tools>` again for each call. */
 export type ToolName<Tools> = Tools extends readonly unknown[]
   ? IdOf<Tools[number]>
   : Tools[keyof Tools] extends { readonly names: infer Names extends string }

@@ -4,15 +4,16 @@ import { CONFIG_SCHEMA } from './schema.ts'
 /*
  * JSON configs: placeholders for environment variables, and the JSON Schema for editors.
  * Used by the loader and by the build.
- * Invariant: a placeholder is filled before the config is checked, and a missing variable is a problem, not an empty text.
+ * Invariant: a placeholder is filled before the config is checked, and a missing variable is a problem, not an empty string.
  */
 
 export type Variables = Readonly<Record<string, string | undefined>>
 
 /**
- * Reads a config as JSON, and reports the problems of its placeholders. `$schema`, which is for editors, is removed. `${env:NAME}` in a
- * text is replaced by the environment variable, and `${env:NAME:-other}` by `other` if the variable is not set; `$${` is a literal `${`. A
- * value that is nothing but a placeholder may stand for a number, or for true or false. Throws what `JSON.parse` throws.
+ * Reads a config as JSON, and reports the problems of its placeholders. `$schema`, which is for editors, is removed. `${env:NAME}`
+ * in a string is replaced by the environment variable, and `${env:NAME:-other}` by `other` if the variable is not set; `$${` is a
+ * literal `${`. A value that is nothing but a placeholder may stand for a number, or for true or false. Throws what `JSON.parse`
+ * throws.
  */
 export function readJsonConfig(text: string, variables: Variables) {
   const problems: { where: string; message: string }[] = []
@@ -55,7 +56,7 @@ interface FilledText {
   readonly key: string
 }
 
-/** Converts filled texts to numbers or booleans if the schema expects them. */
+/** Converts filled strings to numbers or booleans if the schema expects them. */
 function convertFilledTexts(config: unknown, filled: readonly FilledText[]): void {
   if (filled.length === 0) return
   for (const issue of CONFIG_SCHEMA.safeParse(config).error?.issues ?? []) {

@@ -39,7 +39,7 @@ function problemOf(config: object): string {
 }
 
 describe('approvals.perTool', () => {
-  it('types the inputs of tools in the config, and inputs of others as JSON', () => {
+  it('gives predicates the input types of tools in the config, and JSON for other tools', () => {
     const config = defineConfig({
       tools: [pay, remove, 'tools/*.ts'],
       approvals: {

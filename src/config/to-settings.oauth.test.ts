@@ -54,12 +54,12 @@ describe('oauth in a config', () => {
 
   it.each([
     [
-      'nothing to go to',
+      'no issuer and no endpoints',
       { ...CLIENT },
       'oauth.providers.x: needs `issuer`, or `authorizationEndpoint` and `tokenEndpoint`, or `resource`',
     ],
     [
-      'half the endpoints',
+      'only one endpoint',
       { ...CLIENT, tokenEndpoint: 'https://a.example/t' },
       'oauth.providers.x: needs `issuer`',
     ],
@@ -94,7 +94,7 @@ describe('oauth in a config', () => {
       'oauth.providers.x.scopes[0]: expected one scope',
     ],
     [
-      'a parameter of ours',
+      'a parameter that the server sets',
       { ...CLIENT, ...ENDPOINTS, parameters: { redirect_uri: 'https://evil.example' } },
       'oauth.providers.x.parameters.redirect_uri: ',
     ],

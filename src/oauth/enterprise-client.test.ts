@@ -10,7 +10,7 @@ const IDP = 'https://login.example.com'
 const ISSUER = 'https://id.example.com'
 const RESOURCE = 'https://tracker.example.com/mcp'
 
-/** A `fetch` that plays both issuers and the resource, and records every form sent to a token endpoint. */
+/** A `fetch` that acts as both issuers and the resource, and records every form sent to a token endpoint. */
 function issuers(movedTo = ISSUER) {
   const forms: [string, Record<string, string>][] = []
   const json = (body: object): Response =>

@@ -2,10 +2,10 @@ import { fault } from '#kernel/base/errors'
 import { childPointer, isJsonObject, type JsonValue, parseJson, pointerSteps } from '#kernel/base/json'
 
 /*
- * Paths into a recorded result: JSON Pointer (`/items/3/name`) and a dotted form (`items[3].name`, `items.3.name`).
- * Reading, projection and the texts for models use them.
- * Invariant: a path to a missing value is an error that lists the existing members; a text that contains JSON is treated like
- * the JSON value.
+ * Paths into a recorded result: JSON Pointer (`/items/3/name`) and a dotted form (`items[3].name`, `items.3.name`). Reading,
+ * projection and the texts for models use them.
+ * Invariant: a path to a missing value is an error that lists the existing members; a string that contains JSON is treated like the
+ * JSON value.
  */
 
 /** The steps of a path in either form; `undefined` if it cannot be read. */
@@ -79,7 +79,7 @@ export function valueAt(root: JsonValue, path: string): Found {
   return found
 }
 
-/** Parses a text that contains a JSON object or array, because many MCP servers send data as text. Other values are unchanged. */
+/** Parses a string that contains a JSON object or array, because many MCP servers send data as text. Other values are unchanged. */
 export function parseJsonText(value: JsonValue): JsonValue {
   if (typeof value !== 'string' || !/^\s*[[{]/.test(value)) return value
   const parsed = parseJson(value)

@@ -39,7 +39,7 @@ describe('paths', () => {
     expect(() => valueAt(value, 'a[')).toThrow('is not a path')
   })
 
-  it('reads a text that contains JSON', () => {
+  it('reads a string that contains JSON', () => {
     const value = { content: [{ type: 'text', text: '{"items":[{"id":7}]}' }] }
     expect(valueAt(value, '/content/0/text/items/0/id').value).toBe(7)
     expect(readPart(value, { path: '/content/0/text' }, MAX)).toMatchObject({ unit: 'characters', total: 20 })

@@ -20,7 +20,7 @@ export interface ReadRequest {
   readonly where?: Where | undefined
   /** Members to return of an object, or of each item. */
   readonly select?: readonly string[] | undefined
-  /** `text`: the part as text, by characters. `json`: a text that contains JSON is read as JSON. */
+  /** `text`: the part as text, by characters. `json`: a string that contains JSON is read as JSON. */
   readonly format?: ReadFormat | undefined
 }
 

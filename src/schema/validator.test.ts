@@ -98,14 +98,14 @@ describe('createSchemaValidator', () => {
   it('checks patterns beside alternatives, and refuses patterns that cannot be checked', () => {
     const closed = { properties: { a: true }, additionalProperties: false }
     const pattern = { patternProperties: { '^[ab]$': true } }
-    const entangled = {
+    const recursive = {
       ...pattern,
       anyOf: [{ ...pattern, properties: { a: closed }, additionalProperties: true }],
       not: { required: ['b'] },
     }
-    expect(messagesOf(entangled, { a: {} })).toEqual([])
-    expect(messagesOf(entangled, { a: { c: null } })).toHaveLength(1)
-    const unevaluated = { ...entangled, unevaluatedProperties: false }
+    expect(messagesOf(recursive, { a: {} })).toEqual([])
+    expect(messagesOf(recursive, { a: { c: null } })).toHaveLength(1)
+    const unevaluated = { ...recursive, unevaluatedProperties: false }
     expect(messagesOf(unevaluated, { a: { c: null } })).toHaveLength(1)
   })
 

@@ -119,7 +119,7 @@ export function listSettings({ mcp, results }: Pick<Settings, 'mcp' | 'results'>
   return { discovery, favourites, compact, modelBytes: results?.modelBytes }
 }
 
-/** Every tool that the server has, for what it says about itself. */
+/** A principal that sees every tool, to count the tools of the whole server. */
 const EVERYTHING: Principal = { id: 'server', tenant: DEFAULT_TENANT, scopes: ['*'], seesEveryTenant: true }
 
 function longListTokens(registry: LiveRegistry, settings: Settings): ServedCounts['listTokens'] {

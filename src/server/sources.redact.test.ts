@@ -20,12 +20,12 @@ const INVOCATION = { nativeName: 'say', binding: {}, input: {}, context: context
 
 describe('credentials in the options of a source', () => {
   it('OWP-58: are removed from answers of its upstream, at any place', async () => {
-    const said: JsonValue = {
+    const value: JsonValue = {
       header: 'Authorization: Bearer canary-bearer',
       bare: ['canary-bearer'],
       kind: 'application/json',
     }
-    const source = redactSource(sampleSource({ invoke: async () => said }), MCP)
+    const source = redactSource(sampleSource({ invoke: async () => value }), MCP)
     expect(await source.invoke(INVOCATION)).toEqual({
       ...{ header: 'Authorization: [redacted]', bare: ['[redacted]'], kind: 'application/json' },
     })

@@ -111,12 +111,12 @@ describe.each(['server', 'gateway'] as const)('tools of a %s', (kind) => {
     const { model } = await openModel([
       [pay('first')],
       [pay('first')],
-      [pay('worded anew')],
-      [pay('worded anew', 1)],
+      [pay('reworded')],
+      [pay('reworded', 1)],
     ])
     const { tools } = await aiSdkTools(source, { conversation: 'c1' })
     const { responseMessages } = await generateText({ model, tools, messages: [prompt], stopWhen })
-    expect(shop.effects).toEqual(['pay 17 first', 'pay 17 worded anew'])
+    expect(shop.effects).toEqual(['pay 17 first', 'pay 17 reworded'])
     const [, second, third] = responseMessages
       .filter(({ role }) => role === 'tool')
       .map((message) => JSON.stringify(message))

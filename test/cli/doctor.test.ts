@@ -67,9 +67,9 @@ describe('collet doctor', () => {
     })
     const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK })
     expect(await io.run('keys', 'create', 'crn', '--tenant', 'acmee')).toBe(0)
-    const said = new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK })
-    expect(await said.run('doctor')).toBe(0)
-    expect(said.stdout.split('\n').filter((line) => line.startsWith('! names'))).toEqual([
+    const printed = new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK })
+    expect(await printed.run('doctor')).toBe(0)
+    expect(printed.stdout.split('\n').filter((line) => line.startsWith('! names'))).toEqual([
       '! names  toolsets.crm.include: there is no source "Crm".',
       '! names  auth.roles.boss: No tool or route here needs the scope "approvals:respnd". Did you mean "approvals:respond"?',
       '! names  limits.byPrincipal: no key belongs to "key:crm". Did you mean "key:crn"?',
@@ -196,12 +196,12 @@ describe('collet doctor', () => {
     await store.close()
     database.exec("UPDATE calls SET state = 'ambiguous'")
     database.close()
-    const said = await run('doctor')
-    expect(said).not.toContain('No credential is configured')
-    expect(said).toContain('✓ keys   1 valid key in the store')
-    expect(said).toContain('✓ source files (no tools read yet), as last seen')
-    expect(said).toContain('! calls  It is unknown whether 1 call took effect')
-    expect(said).toContain('collet calls settle records what happened')
+    const printed = await run('doctor')
+    expect(printed).not.toContain('No credential is configured')
+    expect(printed).toContain('✓ keys   1 valid key in the store')
+    expect(printed).toContain('✓ source files (no tools read yet), as last seen')
+    expect(printed).toContain('! calls  It is unknown whether 1 call took effect')
+    expect(printed).toContain('collet calls settle records what happened')
   })
 
   it('writes nothing to the journal', async () => {
@@ -225,7 +225,7 @@ describe('collet doctor', () => {
     const examineAt = async (store: string) => {
       config({ server: { port: 0 }, store })
       const io = new FakeIo(REAL_SERVICES, changes)
-      return { ...(await examine(io)), said: io.stdout }
+      return { ...(await examine(io)), printed: io.stdout }
     }
     const living = await examineAt(url)
     expect(living.check('store')).toMatchObject({ level: 'ok' })
@@ -255,7 +255,7 @@ describe('collet doctor', () => {
         advice: expect.any(String),
       }),
     ])
-    expect(dead.said).not.toContain('hunter2')
+    expect(dead.printed).not.toContain('hunter2')
   })
 
   it('reports every problem of the config', async () => {

@@ -81,10 +81,10 @@ describe('the command line and a server that speaks https', () => {
     configure('strange.config.json', 'stranger.pem')
     // Trusted as an authority would be, and still not the one that is named.
     const served = readFileSync(join(folder, 'cert.pem'), 'utf8')
-    const stranger = named('tools.example', [127, 0, 0, 1]).cert
-    writeFileSync(join(folder, 'stranger.pem'), stranger + served)
-    const strange = await run('sources', '--url', server.url, '--config', 'strange.config.json')
-    expect([strange.code, strange.stderr]).toEqual([3, expect.stringContaining('No answer from')])
+    const otherCert = named('tools.example', [127, 0, 0, 1]).cert
+    writeFileSync(join(folder, 'stranger.pem'), otherCert + served)
+    const refused = await run('sources', '--url', server.url, '--config', 'strange.config.json')
+    expect([refused.code, refused.stderr]).toEqual([3, expect.stringContaining('No answer from')])
   })
 
   it('follows calls on it as they happen', async () => {

@@ -176,8 +176,8 @@ describe('collet import --from', () => {
       run([...argv, '--yes', '--', process.execPath, SERVER, 'Mail', 'read_a', 'send_b'])
     const unclear = await alone('--env', 'TOKEN=t-5')
     expect([unclear.code, unclear.stderr]).toEqual([2, expect.stringContaining('Name the one to update')])
-    const told = await alone('--env', 'TOKEN=t-5', '--key', 'Mail')
-    expect([told.code, told.stderr]).toEqual([0, expect.stringContaining('Mail is updated: env.TOKEN')])
+    const added = await alone('--env', 'TOKEN=t-5', '--key', 'Mail')
+    expect([added.code, added.stderr]).toEqual([0, expect.stringContaining('Mail is updated: env.TOKEN')])
     expect((await alone('--env', 'TOKEN=w-1', '--key', 'Work')).stderr).toContain('Work is added')
     expect((await alone('--env', 'TOKEN=w-1')).stderr).toContain('imported already, as "Work"')
     // Another variable is another way to start it.
@@ -235,9 +235,9 @@ describe('collet import --from', () => {
     })
     const { stderr } = await run(['--from', 'list.json', '--yes']).finally(() => shut.close())
     expect(stderr).toMatch(/shut was not added: .*Write a token that may list tools into its headers\./)
-    const liar = stderr.split('\n').find((line) => line.includes('liar was not added')) ?? ''
-    expect(liar).toContain('last output')
-    expect(liar).not.toMatch(/Install|--timeout|Write a token/)
+    const warning = stderr.split('\n').find((line) => line.includes('liar was not added')) ?? ''
+    expect(warning).toContain('last output')
+    expect(warning).not.toMatch(/Install|--timeout|Write a token/)
   })
 
   it('asks what to start, for inputs of the client, whether to trust annotations, and whether to add', async () => {

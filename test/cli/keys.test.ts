@@ -143,12 +143,12 @@ describe('collet keys create --from', () => {
     expect(again.stderr).toContain('entry 1 (agent): ')
     expect(again.stderr).toContain('entry 3 (undefined): ')
     expect(again.stderr).toContain('1 key created; they are shown only this once. 2 refused.')
-    for (const [text, said] of [
+    for (const [text, message] of [
       ['{', 'is not JSON'],
       ['{}', 'is not a list of objects'],
     ] as const) {
       writeFileSync(file, text)
-      expect((await run('keys', 'create', '--from', file)).stderr).toContain(said)
+      expect((await run('keys', 'create', '--from', file)).stderr).toContain(message)
     }
     expect((await run('keys', 'create', 'x', '--from', file)).stderr).toContain(
       'Name one principal, or a file',

@@ -221,8 +221,8 @@ describe('collet import, sources and pins, on a server that runs', () => {
     for (const [option, value] of SLIPS) {
       const inStore = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment })
       const code = await inStore.run('sources', 'set', 'Files', option, value, '--store', 'sqlite:collet.db')
-      for (const slip of [await run('sources', 'set', 'Files', option, value), { ...inStore, code }])
-        expect([slip.code, slip.stderr], option).toEqual([
+      for (const mistake of [await run('sources', 'set', 'Files', option, value), { ...inStore, code }])
+        expect([mistake.code, mistake.stderr], option).toEqual([
           2,
           expect.stringContaining(
             '✗ Files has no tool "wirte_b". Did you mean "write_b"? Nothing was changed.',

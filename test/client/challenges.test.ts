@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type ClientOptions, connect, type RemoteChallenge } from '#client/index'
-import { type Play, sendJson, startFakeToolServer } from './fake-tool-server.ts'
+import { type RequestHandler, sendJson, startFakeToolServer } from './fake-tool-server.ts'
 import { refuse, scriptedFetch, succeed } from './scripted-fetch.ts'
 
 const LIST = {
@@ -14,7 +14,7 @@ const LIST = {
 const sleep = async () => undefined
 
 /** Refuses calls until the challenge was polled as completed. */
-function withChallenge(states: readonly string[], kind = 'authorization'): Play {
+function withChallenge(states: readonly string[], kind = 'authorization'): RequestHandler {
   const left = [...states]
   let completed = false
   return (request, response) => {

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { CallFailure, type ClientOptions, connect } from '#client/index'
-import { type Play, sendJson, startFakeToolServer } from './fake-tool-server.ts'
+import { type RequestHandler, sendJson, startFakeToolServer } from './fake-tool-server.ts'
 import { breakConnection, failWith, refuse, scriptedFetch, succeed } from './scripted-fetch.ts'
 
 const TOOL = { id: 'A.B@1.0.0', name: 'A_B', description: 'd', version: '1.0.0' }
 const HTTPS = 'https://tools.example.com'
 
 /** Demands the key in one header, as a server of that era does. */
-function keyed(header: string, list: object): Play {
+function keyed(header: string, list: object): RequestHandler {
   return (request, response) => {
     if (request.headers[header.toLowerCase()] !== 'k-alice') return response.writeHead(401).end()
     if (request.path === '/tools') return sendJson(response, 200, { ...list, tools: [TOOL] })
@@ -97,8 +97,8 @@ describe('tokens', () => {
     const script = scriptedFetch([TOOL], succeed(1))
     const failing = connect(HTTPS, { ...script, jwt: () => Promise.reject(new Error('no token')) })
     await expect(failing.call('A.B@1.0.0')).rejects.toMatchObject({ class: 'unauthenticated' })
-    const rubbish = connect(HTTPS, { ...script, jwt: () => 'a\nb' })
-    await expect(rubbish.call('A.B@1.0.0')).rejects.toMatchObject({ class: 'config' })
+    const unsafe = connect(HTTPS, { ...script, jwt: () => 'a\nb' })
+    await expect(unsafe.call('A.B@1.0.0')).rejects.toMatchObject({ class: 'config' })
     expect(script.requests).toEqual([])
   })
 })

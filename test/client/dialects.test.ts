@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { connect } from '#client/index'
 import { CLIENT_DIALECTS, type ClientDialect } from '#protocols/otc/codec-client'
-import { DIALECT_PLAYS } from './dialect-plays.ts'
+import { DIALECT_HANDLERS } from './dialect-handlers.ts'
 import { sendJson, startFakeToolServer } from './fake-tool-server.ts'
 
 const INPUT = { a: 10, b: 5 }
@@ -12,7 +12,7 @@ function toolIdOf(dialect: ClientDialect): string {
 
 describe.each(CLIENT_DIALECTS)('a server that speaks only %s', (dialect) => {
   it('C-01, C-02, C-03, C-07, C-08, C-09, C-16: is listed and called without a configured dialect', async () => {
-    await using server = await startFakeToolServer(DIALECT_PLAYS[dialect])
+    await using server = await startFakeToolServer(DIALECT_HANDLERS[dialect])
     const client = connect(server.url)
     const [tool] = await client.list()
     expect(tool).toMatchObject({ id: toolIdOf(dialect), version: '1.0.0' })
@@ -22,7 +22,7 @@ describe.each(CLIENT_DIALECTS)('a server that speaks only %s', (dialect) => {
   })
 
   it('§3.2 item 5: is called without a list when the dialect is pinned', async () => {
-    await using server = await startFakeToolServer(DIALECT_PLAYS[dialect])
+    await using server = await startFakeToolServer(DIALECT_HANDLERS[dialect])
     const result = await connect(server.url, { dialect }).call(toolIdOf(dialect), INPUT)
     expect(result.value).toBe(15)
     expect(server.requests.every(({ method }) => method === 'POST')).toBe(true)
@@ -31,7 +31,7 @@ describe.each(CLIENT_DIALECTS)('a server that speaks only %s', (dialect) => {
 
 describe('call paths', () => {
   it('C-01: the path that worked is remembered', async () => {
-    await using server = await startFakeToolServer(DIALECT_PLAYS.execute)
+    await using server = await startFakeToolServer(DIALECT_HANDLERS.execute)
     const client = connect(server.url)
     await client.call('Calculator.Add@1.0.0', INPUT)
     await client.call('Calculator.Add@1.0.0', INPUT)
@@ -46,7 +46,7 @@ describe('call paths', () => {
   })
 
   it('C-01, C-23: a 404 that names a tool is an answer, not a missing path', async () => {
-    await using server = await startFakeToolServer(DIALECT_PLAYS.uts)
+    await using server = await startFakeToolServer(DIALECT_HANDLERS.uts)
     const tried = await connect(server.url).tryCall('add@9.0.0', INPUT)
     expect(tried).toMatchObject({
       ok: false,
@@ -73,7 +73,7 @@ describe('call paths', () => {
   it('C-08: a base path is kept', async () => {
     await using server = await startFakeToolServer((request, response) => {
       const path = request.path.replace('/uts', '')
-      DIALECT_PLAYS.uts({ ...request, path }, response)
+      DIALECT_HANDLERS.uts({ ...request, path }, response)
     })
     const result = await connect(`${server.url}/uts/`).call('add@1.0.0', INPUT)
     expect(result).toMatchObject({ value: 15, callId: 'made-by-the-server' })
@@ -81,13 +81,13 @@ describe('call paths', () => {
   })
 
   it('OTC-08, C-31: GET /tools has no body', async () => {
-    await using server = await startFakeToolServer(DIALECT_PLAYS['oxp-1.0'])
+    await using server = await startFakeToolServer(DIALECT_HANDLERS['oxp-1.0'])
     await connect(server.url).list()
     expect(server.requests[0]).toMatchObject({ method: 'GET', text: '' })
   })
 
   it('OTC-20: a pinned header dialect names its version when it lists', async () => {
-    await using server = await startFakeToolServer(DIALECT_PLAYS['oxp-header'])
+    await using server = await startFakeToolServer(DIALECT_HANDLERS['oxp-header'])
     await connect(server.url, { dialect: 'oxp-header' }).list()
     expect(server.requests[0]?.headers['oxp-version']).toBe('1.0')
   })

@@ -87,7 +87,7 @@ describe('docs/client.md', () => {
       const folder = await mkdtemp(join(tmpdir(), 'collet-docs-'))
       try {
         const printed: string[] = []
-        vi.spyOn(console, 'log').mockImplementation((...said) => void printed.push(format(...said)))
+        vi.spyOn(console, 'log').mockImplementation((...values) => void printed.push(format(...values)))
         const file = join(folder, 'example.ts')
         const entry = (path: string) => `'${pathToFileURL(join(process.cwd(), 'src', path)).href}'`
         const runnable = source

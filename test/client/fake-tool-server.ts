@@ -16,16 +16,16 @@ export interface FakeToolServer extends AsyncDisposable {
   readonly requests: readonly SeenRequest[]
 }
 
-export type Play = (request: SeenRequest, response: ServerResponse) => void
+export type RequestHandler = (request: SeenRequest, response: ServerResponse) => void
 
 /** A real HTTP server on loopback with prepared answers that records its requests. */
-export async function startFakeToolServer(play: Play): Promise<FakeToolServer> {
+export async function startFakeToolServer(handler: RequestHandler): Promise<FakeToolServer> {
   const requests: SeenRequest[] = []
   const server = createServer(async (incoming, response) => {
     const request = await readRequest(incoming).catch(() => undefined)
     if (request === undefined) return
     requests.push(request)
-    play(request, response)
+    handler(request, response)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

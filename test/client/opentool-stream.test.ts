@@ -3,7 +3,7 @@ import { CallFailure, opentool } from '#client/index'
 import type { ToolContext } from '#kernel/tool/tool'
 import { opentoolFixtures } from '../conformance/opentool-fixtures.ts'
 import { startOpentoolServer } from '../conformance/opentool-test-server.ts'
-import { type Play, sendJson, startFakeToolServer } from './fake-tool-server.ts'
+import { type RequestHandler, sendJson, startFakeToolServer } from './fake-tool-server.ts'
 
 const CALL = { id: 'c1', name: 'f', arguments: {} }
 
@@ -18,7 +18,7 @@ async function collect(stream: AsyncIterable<opentool.StreamedResult>) {
   }
 }
 
-function sending(...pieces: readonly string[]): Play {
+function sending(...pieces: readonly string[]): RequestHandler {
   return async (_request, response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' })
     for (const piece of pieces) {

@@ -4,7 +4,7 @@ import type { JsonValue } from '#kernel/base/json'
 import { opentoolFixtures } from '../conformance/opentool-fixtures.ts'
 import { startOpentoolServer } from '../conformance/opentool-test-server.ts'
 import { specialFunctions } from '../conformance/opentool-tools.ts'
-import { type Play, sendJson, startFakeToolServer } from './fake-tool-server.ts'
+import { type RequestHandler, sendJson, startFakeToolServer } from './fake-tool-server.ts'
 
 const CALL = { id: 'c1', name: 'add', arguments: { a: 2, b: 3 } }
 
@@ -50,8 +50,8 @@ describe('opentool.connect', () => {
     expect(await client.version()).toEqual({ version: '1.2.3' })
     expect(await client.call(CALL)).toEqual({ id: 'c1', result: { sum: 5 } })
     expect((await client.load())?.functions.map(({ name }) => name)).toContain('paint')
-    const stranger = opentool.connect(server.url)
-    for (const work of [stranger.version(), stranger.load(), stranger.call(CALL)]) {
+    const anonymous = opentool.connect(server.url)
+    for (const work of [anonymous.version(), anonymous.load(), anonymous.call(CALL)]) {
       const failure = await failureOf(work)
       expect(failure.class).toBe('unauthenticated')
       expect(opentool.exceptionOf(failure)?.toJson()).toEqual({
@@ -72,7 +72,7 @@ describe('opentool.connect', () => {
     expect((await failureOf(far.call(CALL, needs))).class).toBe('config')
   })
 
-  it.each<[string, Play]>([
+  it.each<[string, RequestHandler]>([
     ['{}', (_request, response) => sendJson(response, 200, {})],
     ['nothing', (_request, response) => void response.writeHead(200).end()],
     ['null', (_request, response) => sendJson(response, 200, null)],
@@ -81,8 +81,8 @@ describe('opentool.connect', () => {
       (_request, response) => sendJson(response, 200, { code: 404, message: 'Json Parser NOT implement' }),
     ],
     ['404', (_request, response) => void response.writeHead(404).end('<html>')],
-  ])('OTS-63: %s is not a document', async (_what, play) => {
-    await using server = await startFakeToolServer(play)
+  ])('OTS-63: %s is not a document', async (_what, handler) => {
+    await using server = await startFakeToolServer(handler)
     expect(await opentool.connect(server.url).load()).toBeNull()
   })
 
@@ -112,7 +112,7 @@ describe('opentool.connect', () => {
     expect(opentool.exceptionOf(await failureOf(client.load()))?.name).toBe('OpenToolServerNoAccessException')
   })
 
-  it.each<[string, Play, string, object]>([
+  it.each<[string, RequestHandler, string, object]>([
     [
       '404',
       (_q, r) => void r.writeHead(404).end('<html>'),
@@ -155,8 +155,8 @@ describe('opentool.connect', () => {
       'OpenToolServerCallException',
       { code: 400, message: 'not so' },
     ],
-  ])('OTS-64: %s', async (_what, play, name, reported) => {
-    await using server = await startFakeToolServer(play)
+  ])('OTS-64: %s', async (_what, handler, name, reported) => {
+    await using server = await startFakeToolServer(handler)
     const exception = opentool.exceptionOf(await failureOf(opentool.connect(server.url).call(CALL)))
     expect(exception?.name).toBe(name)
     expect(exception?.toJson()).toMatchObject(reported)
@@ -236,10 +236,10 @@ describe('opentool.connect', () => {
 })
 
 describe('connect, on OpenTool servers', () => {
-  const notFound: Play = (_request, response) =>
+  const notFound: RequestHandler = (_request, response) =>
     void response.writeHead(404, { 'content-type': 'text/html' }).end('<html>')
   const onlyOpenTool =
-    (target: string): Play =>
+    (target: string): RequestHandler =>
     (request, response) => {
       if (!request.path.startsWith('/opentool/')) return notFound(request, response)
       void fetch(target + request.path, {
@@ -357,11 +357,11 @@ describe('connect, on OpenTool servers', () => {
     const client = connect(server.url, { protocol: 'opentool' })
     const leaving = new AbortController()
     const left = client.tryCall('f', {}, { signal: leaving.signal })
-    const stays = client.call('f')
+    const pending = client.call('f')
     leaving.abort()
     expect(await left).toMatchObject({ ok: false, error: { class: 'transport' } })
     await expect.poll(() => held.length).toBe(1)
     for (const release of held) release()
-    expect((await stays).value).toEqual({ x: 1 })
+    expect((await pending).value).toEqual({ x: 1 })
   })
 })

@@ -82,9 +82,9 @@ describe('failures with can_retry', () => {
     expect(await connect(URL, declined).tryCall('A.B@1.0.0', {}, { onRetry })).toMatchObject({
       error: { retries: 0, additionalPromptContent: 'use ids a, b' },
     })
-    const stubborn = scriptedFetch(TOOLS, failWith(ASKING))
+    const failing = scriptedFetch(TOOLS, failWith(ASKING))
     let times = 0
-    await connect(URL, { ...stubborn, maxRetries: 1 }).tryCall(
+    await connect(URL, { ...failing, maxRetries: 1 }).tryCall(
       'A.B@1.0.0',
       {},
       {
@@ -94,7 +94,7 @@ describe('failures with can_retry', () => {
         },
       },
     )
-    expect([times, stubborn.requests.length]).toEqual([1, 2])
+    expect([times, failing.requests.length]).toEqual([1, 2])
   })
 
   it('maxRetries 0 turns all resending off', async () => {

@@ -1,16 +1,16 @@
 import { once } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import { connect } from '#client/index'
-import { type Play, sendJson, startFakeToolServer } from './fake-tool-server.ts'
+import { type RequestHandler, sendJson, startFakeToolServer } from './fake-tool-server.ts'
 
 const LIST = { items: [{ id: 'A.B@1.0.0', name: 'A_B', description: 'd', version: '1.0.0' }] }
 const sleep = async () => undefined
 
-/** Lists one tool; a call is answered by `play`. */
-function onCall(play: Play): Play {
+/** Lists one tool; a call is answered by `handler`. */
+function onCall(handler: RequestHandler): RequestHandler {
   return (request, response) => {
     if (request.path === '/tools') sendJson(response, 200, LIST)
-    else play(request, response)
+    else handler(request, response)
   }
 }
 
@@ -61,16 +61,19 @@ describe('over real HTTP', () => {
         response.writeHead(200, { 'content-type': 'application/json' }).write('{')
       },
     ],
-  ] satisfies readonly (readonly [string, Play])[])('%s: ends at timeoutMs', async (_title, play) => {
-    await using server = await startFakeToolServer(onCall(play))
-    const client = connect(server.url, { sleep, maxRetries: 1 })
-    await client.list()
-    const tried = await client.tryCall('A.B@1.0.0', {}, { timeoutMs: 50 })
-    expect(tried).toMatchObject({
-      ok: false,
-      error: { class: 'transport', retries: 1, message: expect.stringContaining('within 50 ms') },
-    })
-  })
+  ] satisfies readonly (readonly [string, RequestHandler])[])(
+    '%s: ends at timeoutMs',
+    async (_title, handler) => {
+      await using server = await startFakeToolServer(onCall(handler))
+      const client = connect(server.url, { sleep, maxRetries: 1 })
+      await client.list()
+      const tried = await client.tryCall('A.B@1.0.0', {}, { timeoutMs: 50 })
+      expect(tried).toMatchObject({
+        ok: false,
+        error: { class: 'transport', retries: 1, message: expect.stringContaining('within 50 ms') },
+      })
+    },
+  )
 
   it('an aborted call ends at once and reports that it may still run', async () => {
     const caller = new AbortController()
@@ -101,12 +104,12 @@ describe('over real HTTP', () => {
     })
     const client = connect(server.url)
     const left = client.tryCall('A.B@1.0.0', {}, { signal: leaving.signal })
-    const stays = client.call('A.B@1.0.0')
+    const pending = client.call('A.B@1.0.0')
     leaving.abort()
     expect(await left).toMatchObject({ ok: false, error: { class: 'transport' } })
     await expect.poll(() => held.length).toBe(1)
     for (const release of held) release()
-    expect(await stays).toMatchObject({ value: 1 })
+    expect(await pending).toMatchObject({ value: 1 })
     expect(server.requests.filter(({ path }) => path === '/tools')).toHaveLength(1)
   })
 

@@ -140,11 +140,11 @@ function givenOf(
 
 /** Valid, almost valid and arbitrary inputs. */
 function inputFor(fitting: fc.Arbitrary<JsonValue>): fc.Arbitrary<JsonValue | undefined> {
-  const slip = fc.tuple(fitting, fc.nat(9), fc.oneof(fc.constant(null), anyJson), fc.nat(2))
+  const mutation = fc.tuple(fitting, fc.nat(9), fc.oneof(fc.constant(null), anyJson), fc.nat(2))
   return fc
     .oneof<fc.MaybeWeightedArbitrary<JsonValue | undefined>[]>(
       { weight: 10, arbitrary: fitting },
-      { weight: 4, arbitrary: slip.map(spoil) },
+      { weight: 4, arbitrary: mutation.map(mutate) },
       { weight: 1, arbitrary: anyJson },
       { weight: 1, arbitrary: fc.constant(undefined) },
     )
@@ -152,7 +152,7 @@ function inputFor(fitting: fc.Arbitrary<JsonValue>): fc.Arbitrary<JsonValue | un
 }
 
 /** One member replaced, removed or added. */
-function spoil([input, index, value, how]: [JsonValue, number, JsonValue, number]): JsonValue {
+function mutate([input, index, value, how]: [JsonValue, number, JsonValue, number]): JsonValue {
   if (!isJsonObject(input)) return input
   const names = Object.keys(input)
   const name = names[index % Math.max(1, names.length)] ?? 'a'

@@ -43,11 +43,11 @@ export function observe(outcome: Outcome): Observation {
   }
 }
 
-function observeError({ code: _code, shown: _onMcp, details = {}, ...said }: CallError): JsonObject {
+function observeError({ code: _code, shown: _onMcp, details = {}, ...members }: CallError): JsonObject {
   const { issues, missing } = details
   const parameterErrors = issues === undefined ? undefined : byParameter(issues)
   return {
-    ...said,
+    ...members,
     ...(parameterErrors === undefined ? {} : { parameterErrors }),
     ...(issues === undefined ? {} : { issues: issues.map(withParameter) }),
     ...(missing === undefined ? {} : { missing: observeMissing(missing) }),

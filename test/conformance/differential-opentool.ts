@@ -63,8 +63,8 @@ export function readOpentool(call: CallPlan, response: Response): Answer {
   assert.deepEqual(result, {}, '`result` is {} beside an error (OTS-39)')
   const { code, data = {} } = error
   const message = withoutSuggestion(`${error.message}`)
-  const { code: said, call_id: calledId, ...reported } = isJsonObject(data) ? data : {}
-  if (said !== undefined) assert.deepEqual([said, calledId], [observed.code, callId])
+  const { code: reportedCode, call_id: calledId, ...reported } = isJsonObject(data) ? data : {}
+  if (reportedCode !== undefined) assert.deepEqual([reportedCode, calledId], [observed.code, callId])
   const sort = `${response.status}/${JSON.stringify(code)}`
   return { observation: { ...observed, sort, error: withCoreNames({ message, ...reported }) }, callId, runId }
 }

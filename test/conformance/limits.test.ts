@@ -192,9 +192,9 @@ describe('the advertisement', () => {
       { ...NO_LIMITS, byTool: new Map([['Echo.Say', { ...ONCE, perPrincipal: UNLIMITED }]]) },
       { supported: true, perToolRateLimit: true },
     ],
-  ])('OWP-56, OWP-05: with %s states the limits in force', async (_which, limits, said) => {
+  ])('OWP-56, OWP-05: with %s states the limits in force', async (_which, limits, advertised) => {
     const server = await start({ limits })
     const { json } = await server.ask('/.well-known/openwop')
-    expect(json.toolHooks).toEqual(said)
+    expect(json.toolHooks).toEqual(advertised)
   })
 })

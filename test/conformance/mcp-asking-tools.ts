@@ -6,7 +6,7 @@ import type { ToolContext } from '#kernel/tool/tool'
 
 type Ask = (question: Elicitation) => Promise<ElicitationAnswer & { readonly action: 'accept' }>
 
-const text = (said: string) => ({ content: [{ type: 'text', text: said }] })
+const text = (content: string) => ({ content: [{ type: 'text', text: content }] })
 
 /** Returns the function that asks the caller; these tools cannot continue without it. */
 function askOf(context: ToolContext): Ask {

@@ -40,8 +40,8 @@ describe('clients that disconnect', () => {
 
   it('MCP-84: a run that another request joined continues', async () => {
     const gate = new Gate()
-    const witness = new Gate()
-    const { server } = await startTalk([gate.tool(), witness.tool('write', 'Gate.Witness@1.0.0')])
+    const observed = new Gate()
+    const { server } = await startTalk([gate.tool(), observed.tool('write', 'Gate.Witness@1.0.0')])
     const leaving = new AbortController()
     const meta = { 'collet/idempotencyKey': 'k-1' }
     const left = ask(server.url, { ...CALL, meta }, { signal: leaving.signal })
@@ -55,10 +55,10 @@ describe('clients that disconnect', () => {
     const leavingToo = new AbortController()
     const watching = { method: 'tools/call', params: { name: 'Gate_Witness' } }
     const watched = ask(server.url, watching, { signal: leavingToo.signal })
-    await witness.begun
+    await observed.begun
     leavingToo.abort()
     await expect(watched).rejects.toThrow()
-    await witness.aborted
+    await observed.aborted
     gate.open()
     expect(await answerOf(await joined)).toMatchObject({ result: { structuredContent: 'through' } })
     expect(gate.runs).toBe(1)

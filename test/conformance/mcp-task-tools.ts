@@ -13,7 +13,7 @@ const CONFIRM = {
 } as const
 const NAME = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] } as const
 
-const said = (text: string) => ({ content: [{ type: 'text', text }] })
+const textResult = (text: string) => ({ content: [{ type: 'text', text }] })
 
 /** The tools that the scenarios of tasks call by name. */
 export function taskTools(): readonly DefinedTool[] {
@@ -25,7 +25,7 @@ export function taskTools(): readonly DefinedTool[] {
       input: { type: 'object', properties: { name: TEXT }, required: ['name'] },
       output: {},
       policy: { safetyTier: 'pure' },
-      run: ({ name }) => said(`Hello, ${String(name)}!`),
+      run: ({ name }) => textResult(`Hello, ${String(name)}!`),
     }),
     tool({
       id: 'Tasks.Slow@1.0.0',
@@ -40,7 +40,7 @@ export function taskTools(): readonly DefinedTool[] {
       policy: { safetyTier: 'read', timeoutMs: 120_000 },
       async run({ seconds }, { signal }) {
         await wait(Number(seconds) * 1_000, undefined, { signal })
-        return said('Computed.')
+        return textResult('Computed.')
       },
     }),
     tool({
@@ -79,7 +79,7 @@ export function taskTools(): readonly DefinedTool[] {
         await wait(LONG_MS)
         const message = `Delete ${String(filename)}?`
         const { action } = await elicit({ mode: 'form', message, schema: CONFIRM })
-        return said(action === 'accept' ? 'Deleted.' : 'Kept.')
+        return textResult(action === 'accept' ? 'Deleted.' : 'Kept.')
       },
     }),
     tool({
@@ -93,7 +93,7 @@ export function taskTools(): readonly DefinedTool[] {
         await wait(LONG_MS)
         const ask = (message: string) => elicit({ mode: 'form', message, schema: NAME })
         const answers = await Promise.all([ask('Who asks?'), ask('Who answers?')])
-        return said(answers.map(({ action }) => action).join(', '))
+        return textResult(answers.map(({ action }) => action).join(', '))
       },
     }),
     tool({
@@ -107,7 +107,7 @@ export function taskTools(): readonly DefinedTool[] {
       async run(_input, { elicit }) {
         const answer = await elicit({ mode: 'form', key: 'user_name', message: 'Who are you?', schema: NAME })
         await wait(LONG_MS)
-        return said(`Hello, ${String(answer.action === 'accept' ? answer.content?.name : '')}!`)
+        return textResult(`Hello, ${String(answer.action === 'accept' ? answer.content?.name : '')}!`)
       },
     }),
   ]

@@ -9,12 +9,12 @@ import { taskTools } from './mcp-task-tools.ts'
 
 const WAV = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA='
 
-const text = (said: string): JsonObject => ({ type: 'text', text: said })
+const text = (content: string): JsonObject => ({ type: 'text', text: content })
 const image: JsonObject = { type: 'image', data: PNG, mimeType: 'image/png' }
 const audio: JsonObject = { type: 'audio', data: WAV, mimeType: 'audio/wav' }
-const resource = (uri: string, said: string): JsonObject => ({
+const resource = (uri: string, content: string): JsonObject => ({
   type: 'resource',
-  resource: { uri, mimeType: 'text/plain', text: said },
+  resource: { uri, mimeType: 'text/plain', text: content },
 })
 
 function showing(id: string, name: string, content: readonly JsonObject[]): DefinedTool {
@@ -139,8 +139,8 @@ export function suiteTools(changes: CatalogChanges): readonly DefinedTool[] {
       output: {},
       policy: { safetyTier: 'pure' },
       run(_input, { message }) {
-        for (const said of ['Tool execution started', 'Tool processing data', 'Tool execution completed'])
-          message('info', said)
+        for (const content of ['Tool execution started', 'Tool processing data', 'Tool execution completed'])
+          message('info', content)
         return { content: [text('Logged.')] }
       },
     }),

@@ -99,7 +99,7 @@ const typed: fc.Arbitrary<JsonObject> = fc.constantFrom<JsonObject>(
 )
 
 /** JSON Schemas with most keywords of 2020-12; they may be contradictory. */
-export const wildSchema: fc.Arbitrary<JsonObject> = fc
+export const anySchema: fc.Arbitrary<JsonObject> = fc
   .letrec<{ schema: JsonValue; object: JsonObject }>((tie) => ({
     schema: fc.oneof(
       { depthSize: 'small', withCrossShrink: true },

@@ -182,13 +182,13 @@ describe('POST /opentool/call', () => {
     const thrown = await server.call('boom', {})
     expect([thrown.status, thrown.json.result, thrown.json.error.code]).toEqual([200, {}, 500])
     expect(thrown.text).not.toMatch(/stack|\.ts|node:|Error:/)
-    const said = await server.call('fail', {})
-    expect(said.json.error).toEqual({
+    const reply = await server.call('fail', {})
+    expect(reply.json.error).toEqual({
       code: 500,
       message: 'The door is locked.',
       data: {
         code: 'tool_failed',
-        call_id: said.headers['collet-call-id'],
+        call_id: reply.headers['collet-call-id'],
         can_retry: true,
         retry_after_ms: 2,
         additional_prompt_content: 'Use the key.',

@@ -225,22 +225,22 @@ describe.each([
     const gone = (await opened()).sessionId
     await close(gone)
     const user = { 'collet-user': 'ada' }
-    const said = async (session: string, caller: Caller = {}) => {
+    const refusalOf = async (session: string, caller: Caller = {}) => {
       const answer = await server.opentool('Box_Push', {}, { ...caller, session })
       expect(answer.headers['collet-error-code']).toBe('session_not_found')
       const { 'collet-call-id': _id, ...headers } = answer.headers
       return stablePartsOf({ ...answer, headers, text: answer.text.replace(/"call_?[iI]d":"[^"]*"/, '') })
     }
     const before = server.done.length
-    const expected = await said('ses_none')
+    const expected = await refusalOf('ses_none')
     expect([
-      await said(gone),
-      await said(live),
-      await said(live, { headers: { 'collet-user': 'bob' } }),
-      await said(live, { key: KEYS.narrow, headers: user }),
-      await said(live, { key: KEYS.other, headers: user }),
-      await said(''),
-      await said('x'.repeat(5_000)),
+      await refusalOf(gone),
+      await refusalOf(live),
+      await refusalOf(live, { headers: { 'collet-user': 'bob' } }),
+      await refusalOf(live, { key: KEYS.narrow, headers: user }),
+      await refusalOf(live, { key: KEYS.other, headers: user }),
+      await refusalOf(''),
+      await refusalOf('x'.repeat(5_000)),
     ]).toEqual(Array(7).fill(expected))
     expect(server.done.length).toBe(before)
     const right = await server.opentool('Box_Push', { text: 'a' }, { session: live, headers: user })

@@ -115,9 +115,9 @@ describe.each([
     const quiet = await server.ask(`${path}&timeout=1`, root)
     expect(quiet.json).toEqual({ events: [], isComplete: false })
     expect(performance.now() - began).toBeGreaterThan(900)
-    const woken = server.ask(`${path}&timeout=60`, root)
+    const polled = server.ask(`${path}&timeout=60`, root)
     await server.otc('Echo.Say', {}, { run })
-    const { events, isComplete } = (await woken).json
+    const { events, isComplete } = (await polled).json
     expect([events[0].sequence, isComplete]).toEqual([2, false])
     expect((await server.ask(path, root)).json.events).toHaveLength(2)
     const over = server.ask(`/v1/runs/${run}/events/poll?lastSequence=3&timeout=60`, root)
@@ -188,12 +188,12 @@ describe.each([
   it('OWP-98: a hundred readers each get every event once, in order', async () => {
     const run = 'crowd'
     await server.otc('Echo.Say', {}, { run })
-    const crowd = await Promise.all(Array.from({ length: 100 }, () => follow(run)))
+    const readers = await Promise.all(Array.from({ length: 100 }, () => follow(run)))
     await Promise.all(Array.from({ length: 20 }, () => server.otc('Echo.Say', {}, { run })))
     await end(run)
-    await Promise.all(crowd.map(({ ended }) => ended))
+    await Promise.all(readers.map(({ ended }) => ended))
     const expected = Array.from({ length: 42 }, (_, index) => String(index))
-    for (const { frames } of crowd) expect(frames.map(({ id }) => id)).toEqual(expected)
+    for (const { frames } of readers) expect(frames.map(({ id }) => id)).toEqual(expected)
   })
 
   it('bad input: readers that never read delay neither calls nor other readers', async () => {

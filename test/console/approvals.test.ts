@@ -209,8 +209,8 @@ describe('Approvals', () => {
     expect(await button(page, 'Approve once').getAttribute('aria-disabled')).toBe('true')
     await page.getByRole('button', { name: 'Waiting for me' }).click()
     await page.getByText(/others? under All waiting/).waitFor()
-    const stranger = await console_.page({ path: '/approvals', as: { key: KEYS.nobody } })
-    await stranger.getByText(/scope approvals:read or approvals:respond/).waitFor()
+    const limited = await console_.page({ path: '/approvals', as: { key: KEYS.nobody } })
+    await limited.getByText(/scope approvals:read or approvals:respond/).waitFor()
   })
 
   it('announces that the time runs out, and closes the approval when it has expired', async () => {
@@ -238,10 +238,10 @@ describe('Approvals', () => {
     await page.goto(`${console_.url}/approvals/${id}`)
     expect(page.url()).toBe(`${console_.url}/console/approvals/${id}`)
     await button(page, 'Approve once').waitFor()
-    const stranger = await console_.page({ path: '/' })
-    await stranger.goto(`${console_.url}/approvals/${id}`)
-    expect(stranger.url()).toBe(`${console_.url}/approvals/${id}`)
-    expect(await stranger.textContent('body')).not.toContain('led')
+    const signedOut = await console_.page({ path: '/' })
+    await signedOut.goto(`${console_.url}/approvals/${id}`)
+    expect(signedOut.url()).toBe(`${console_.url}/approvals/${id}`)
+    expect(await signedOut.textContent('body')).not.toContain('led')
   })
 
   describe('on a phone', () => {

@@ -24,8 +24,8 @@ const BEYOND_COLUMN = `(() => {
       .filter((part) => part.getBoundingClientRect().right > edge && !isCut(part, column))
       .map((part) => part.tagName + '.' + part.className + ': ' + part.textContent.slice(0, 40))
   })
-  const sideways = [main, ...main.querySelectorAll('.seg, .sec-head')].filter((box) => box.scrollWidth > box.clientWidth)
-  return [...beyond, ...sideways.map((box) => box.tagName + '.' + box.className + ' scrolls sideways')]
+  const overflowing = [main, ...main.querySelectorAll('.seg, .sec-head')].filter((box) => box.scrollWidth > box.clientWidth)
+  return [...beyond, ...overflowing.map((box) => box.tagName + '.' + box.className + ' scrolls sideways')]
 })()`
 
 /** Whether the first and the last letter of a name are visible where it does not fit. */

@@ -43,18 +43,18 @@ describe('the page of a tool', () => {
     await schemas.getByRole('button', { name: 'JSON Schema' }).click()
     await schemas.getByRole('region', { name: 'Input schema' }).getByText('"additionalProperties"').waitFor()
     await schemas.getByRole('button', { name: 'Model' }).click()
-    const told = schemas.getByRole('region', { name: 'Definition for models' })
+    const definition = schemas.getByRole('region', { name: 'Definition for models' })
     for (const [whose, word] of [
       ['OpenAI', '"function"'],
       ['Anthropic', '"input_schema"'],
       ['MCP', '"inputSchema"'],
     ] as const) {
       await schemas.getByRole('button', { name: whose }).click()
-      await told.getByText(word).first().waitFor()
+      await definition.getByText(word).first().waitFor()
     }
     expect(new URL(page.url()).search).toBe('?schema=model&model=mcp')
     await page.reload()
-    await told.getByText('"inputSchema"').first().waitFor()
+    await definition.getByText('"inputSchema"').first().waitFor()
     await schemas.getByRole('button', { name: 'Readable' }).click()
     await schemas.getByText('integer, 1 to 100').waitFor()
   })

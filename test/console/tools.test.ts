@@ -316,9 +316,9 @@ describe('ten thousand tools, on PostgreSQL', () => {
         log: { level: 'silent' },
       }`,
   })
-  const said: string[] = []
+  const printed: string[] = []
   afterAll(() => {
-    process.stdout.write(`${said.join('\n')}\n`)
+    process.stdout.write(`${printed.join('\n')}\n`)
   })
 
   it('are scrolled without a long task, from the first to the last', async () => {
@@ -327,7 +327,7 @@ describe('ten thousand tools, on PostgreSQL', () => {
       await page.getByRole('link', { name: 'Tools' }).first().click()
       await status(page, /^10,000 found/).waitFor()
     })
-    said.push(`showing ${TOOLS} tools: ${wordsFor(loading)}`)
+    printed.push(`showing ${TOOLS} tools: ${wordsFor(loading)}`)
     expect(await rows(page).count()).toBeLessThan(60)
     await page.mouse.move(700, 400)
     const scrolling = await tasksDuring(page, async () => {
@@ -336,7 +336,7 @@ describe('ten thousand tools, on PostgreSQL', () => {
         await page.evaluate('new Promise((done) => requestAnimationFrame(() => setTimeout(done)))')
       }
     })
-    said.push(`scrolling ${TOOLS} tools: ${wordsFor(scrolling)}`)
+    printed.push(`scrolling ${TOOLS} tools: ${wordsFor(scrolling)}`)
     expect(scrolling.length).toBeGreaterThan(60)
     expect(scrolling.filter((ms) => ms > LONG_MS)).toEqual([])
     await page.locator('h1').click()
@@ -383,7 +383,7 @@ describe('ten thousand tools, on PostgreSQL', () => {
     const took: readonly number[] = await page.evaluate('window.took')
     const sorted = took.toSorted((left, right) => left - right)
     const median = sorted[Math.floor(sorted.length / 2)] ?? 0
-    said.push(
+    printed.push(
       `searching ${TOOLS} tools: ${wordsFor(tasks)}; ${median.toFixed(0)} ms from key to frame (median of ${took.length}, with all that the machine did meanwhile)`,
     )
     // The first key takes about twice as long as the others; a busy machine increases processor time, too.

@@ -55,16 +55,16 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual([...(await store.notices.due(9_000))].sort(), ['chat', 'ops'])
     await store.approvals.decide(yesOf('key:bob'))
     await store.approvals.decide(yesOf('key:bob'))
-    const told = await take(store, 9_000)
+    const taken = await take(store, 9_000)
     assert.deepEqual(
-      told.map(({ subject }) => subject).sort((left, right) => (left.kind < right.kind ? -1 : 1)),
+      taken.map(({ subject }) => subject).sort((left, right) => (left.kind < right.kind ? -1 : 1)),
       [
         { kind: 'approval.decided', approval: 'approval-1', as: 'granted', by: 'key:bob' },
         { kind: 'approval.requested', approval: 'approval-1' },
       ],
     )
     const other = await take(store, 9_000, 'chat')
-    assert.equal(new Set([...told, ...other].map(({ id }) => id)).size, 4)
+    assert.equal(new Set([...taken, ...other].map(({ id }) => id)).size, 4)
   }),
   it('a rejection and a timeout cause a notice; an unused grant causes no second one', async (store) => {
     listen(store, 'approval.decided', 'approval.expired')
@@ -91,8 +91,8 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     const options = { ...source.options, policy: { approval: 'never' } }
     await store.sources.put({ ...source, options, replace: true, addedMs: 2_000 })
     const named = { kind: 'source.added', source: 'Shell', sourceType: 'mcp', target: 'sh', by: 'key:a' }
-    const told = (await take(store, 3_000)).map(({ subject }) => subject)
-    const byReplaced = told.sort((left) => ('replaced' in left && left.replaced ? 1 : -1))
+    const taken = (await take(store, 3_000)).map(({ subject }) => subject)
+    const byReplaced = taken.sort((left) => ('replaced' in left && left.replaced ? 1 : -1))
     assert.deepEqual(byReplaced, [
       { ...named, replaced: false, changes: {} },
       { ...named, replaced: true, changes: { 'policy.approval': 'never' } },
@@ -137,8 +137,8 @@ export const NOTICE_STORE_CONTRACT: readonly ContractCase<Store>[] = [
   it('a notice is leased to one process at a time, again after its lease, and not after it is settled', async (store) => {
     listen(store, 'approval.requested')
     await park(store)
-    const takes = await Promise.all(Array.from({ length: 8 }, () => take(store, 2_000)))
-    const [notice = assert.fail('there is no notice'), ...more] = takes.flat()
+    const batches = await Promise.all(Array.from({ length: 8 }, () => take(store, 2_000)))
+    const [notice = assert.fail('there is no notice'), ...more] = batches.flat()
     assert.deepEqual([notice.tries, notice.createdAtMs, more.length], [1, 1_000, 0])
     assert.deepEqual(await take(store, 2_999), [])
     const [again = assert.fail('it is lost')] = await take(store, 3_000)

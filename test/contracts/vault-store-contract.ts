@@ -54,9 +54,9 @@ export const CONSENT_RUN_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(new Set(answers), new Set([true]))
     assert.deepEqual(await gistOfRun(store, RUN), QUESTION)
     const journal = (await store.readJournal([], 1_000)).flatMap((group) => group.events)
-    const said = journal.filter(({ type }) => type === 'challenge.asked')
+    const askEvents = journal.filter(({ type }) => type === 'challenge.asked')
     assert.deepEqual(
-      said.map((event) => 'sequence' in event && [event.run, event.sequence]),
+      askEvents.map((event) => 'sequence' in event && [event.run, event.sequence]),
       [[RUN, 0]],
     )
   }),

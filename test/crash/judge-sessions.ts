@@ -3,7 +3,7 @@ import { counterNonce, EFFECT_TOOLS, type Effect } from './effect-log.ts'
 import type { Finding } from './finding.ts'
 import type { PolledRuns } from './look-at-runs.ts'
 import type { StoredEvent, StoredRuns } from './run-history.ts'
-import { type DrivenSession, disturbanceOf, endOf, killOf } from './session-history.ts'
+import { type DrivenSession, endOf, interruptingKill, killOf } from './session-history.ts'
 
 export interface SessionHistory {
   readonly sessions: readonly DrivenSession[]
@@ -131,7 +131,7 @@ function judgeOutcome(
 function judgeClose(session: DrivenSession, kills: readonly Kill[]): Finding[] {
   const { sessionId, closeSentAtMs, closeStatus } = session
   if (closeSentAtMs === undefined || closeStatus === 204) return []
-  if (disturbanceOf(session, kills) !== undefined) return []
+  if (interruptingKill(session, kills) !== undefined) return []
   return [{ breach: 'unexpected reply', key: sessionId, detail: `closing: ${closeStatus}` }]
 }
 

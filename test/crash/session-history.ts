@@ -16,14 +16,14 @@ export interface DrivenSession {
 
 /** The kill that destroyed the session's state, unless it was closed before. */
 export function killOf(session: DrivenSession, kills: readonly Kill[]): Kill | undefined {
-  return disturbanceOf(
+  return interruptingKill(
     session,
     kills.filter(({ kind }) => kind === undefined),
   )
 }
 
 /** The first event that may have ended it: a pause may cost the lease, and a server that is asked to stop closes its sessions. */
-export function disturbanceOf(session: DrivenSession, kills: readonly Kill[]): Kill | undefined {
+export function interruptingKill(session: DrivenSession, kills: readonly Kill[]): Kill | undefined {
   return kills.find(
     ({ server, atMs, untilMs }) => server === session.server && (untilMs ?? atMs) >= session.openSentAtMs,
   )
@@ -33,7 +33,7 @@ export function disturbanceOf(session: DrivenSession, kills: readonly Kill[]): K
 export function mayHaveEnded(session: DrivenSession, kills: readonly Kill[], atMs: number): boolean {
   const endedAtMs = Math.min(
     session.closeSentAtMs ?? Number.POSITIVE_INFINITY,
-    disturbanceOf(session, kills)?.atMs ?? Number.POSITIVE_INFINITY,
+    interruptingKill(session, kills)?.atMs ?? Number.POSITIVE_INFINITY,
   )
   return endedAtMs <= atMs
 }

@@ -40,7 +40,7 @@ async function startModel(): Promise<Model> {
     const { messages, tools } = JSON.parse(await bodyOf(request))
     const offered = JSON.stringify(tools).includes('"Calculator_Add"')
     const [, sum] = /"text\W+(\d+)/.exec(JSON.stringify(messages.at(-1))) ?? []
-    const said = sum === undefined ? null : `2 + 3 is ${sum}.`
+    const sentence = sum === undefined ? null : `2 + 3 is ${sum}.`
     const [id, name] = ['question-1', offered ? 'Calculator_Add' : 'none']
     const input = { a: 2, b: 3 }
     const asked = { id, type: 'function', function: { name, arguments: JSON.stringify(input) } }
@@ -49,15 +49,17 @@ async function startModel(): Promise<Model> {
       request.url === '/v1/messages'
         ? {
             ...anthropic,
-            content: [said === null ? { type: 'tool_use', id, name, input } : { type: 'text', text: said }],
+            content: [
+              sentence === null ? { type: 'tool_use', id, name, input } : { type: 'text', text: sentence },
+            ],
           }
         : {
             choices: [
               {
                 message: {
                   role: 'assistant',
-                  content: said,
-                  ...(said === null ? { tool_calls: [asked] } : {}),
+                  content: sentence,
+                  ...(sentence === null ? { tool_calls: [asked] } : {}),
                 },
               },
             ],

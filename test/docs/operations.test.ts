@@ -221,7 +221,7 @@ async function until(isSo: () => boolean | Promise<boolean>, limitMs = LIMIT_MS)
 /** One shell for all blocks, so that later blocks see exported variables. */
 class Shell {
   readonly #child: ChildProcess
-  #said = ''
+  #output = ''
   #blocks = 0
 
   constructor(cwd: string, env: Readonly<Record<string, string>>) {
@@ -229,7 +229,7 @@ class Shell {
     this.#child = spawn('sh', [], { cwd, env: { ...process.env, ...env, PATH: path, NO_COLOR: '1' } })
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream?.on('data', (chunk: Buffer) => {
-        this.#said += chunk.toString()
+        this.#output += chunk.toString()
       })
     }
   }
@@ -238,12 +238,12 @@ class Shell {
   async run(block: string): Promise<string> {
     this.#blocks += 1
     const mark = `ended ${this.#blocks} with`
-    const from = this.#said.length
+    const from = this.#output.length
     this.#child.stdin?.write(`${block}\necho "${mark} $?"\n`)
-    await until(() => this.#said.includes(mark, from))
-    const said = this.#said.slice(from)
-    if (!said.includes(`${mark} 0`)) throw new Error(`${block}\n${said}`)
-    return said
+    await until(() => this.#output.includes(mark, from))
+    const output = this.#output.slice(from)
+    if (!output.includes(`${mark} 0`)) throw new Error(`${block}\n${output}`)
+    return output
   }
 
   async end(): Promise<void> {

@@ -30,7 +30,7 @@ function documented(file: string, url = DOCUMENTED_URL): readonly [string, JsonO
 function rowsOf(file: string): readonly (readonly [string, JsonObject, JsonValue])[] {
   const text = readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8')
   return [...text.matchAll(/^\| `([\w.-]+)` +\| `(\{.*?\})` +\| `(.*?)` +\|$/gm)].map(
-    ([, name = '', input = '', gives = '']) => [name, JSON.parse(input), JSON.parse(gives)] as const,
+    ([, name = '', input = '', expected = '']) => [name, JSON.parse(input), JSON.parse(expected)] as const,
   )
 }
 
@@ -38,8 +38,8 @@ async function play(source: Source, file: string): Promise<void> {
   const rows = rowsOf(file)
   expect(rows.length).toBeGreaterThan(0)
   const discovery = await source.discover(new AbortController().signal)
-  for (const [name, input, gives] of rows) {
-    expect([name, await source.invoke(invocationOf(discovery, name, input))]).toEqual([name, gives])
+  for (const [name, input, expected] of rows) {
+    expect([name, await source.invoke(invocationOf(discovery, name, input))]).toEqual([name, expected])
   }
   await source.close()
 }

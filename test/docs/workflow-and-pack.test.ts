@@ -26,11 +26,11 @@ describe('docs/sources/workflow.md', () => {
     expect(expected.length).toBeGreaterThan(3)
     const file = join(makeFolder(), 'order.ts')
     writeFileSync(file, text)
-    const said: string[] = []
-    const log = vi.spyOn(console, 'log').mockImplementation((line) => said.push(String(line)))
+    const printed: string[] = []
+    const log = vi.spyOn(console, 'log').mockImplementation((line) => printed.push(String(line)))
     onTestFinished(() => log.mockRestore())
     await import(pathToFileURL(file).href)
-    expect(said).toEqual(expected)
+    expect(printed).toEqual(expected)
   })
 })
 

@@ -52,13 +52,13 @@ describe('a full disk', { timeout: LIMIT_MS }, () => {
     expect(refused?.text).not.toMatch(/SQLITE|disk|collet\.db/i)
 
     const health = await fetch(`${small.url}/health`)
-    const said = {
+    const body = {
       $schema: 'otc://1.0',
       status: 'unavailable',
       reason: 'store_unavailable',
       message: expect.any(String),
     }
-    expect([health.status, await health.json()]).toEqual([503, said])
+    expect([health.status, await health.json()]).toEqual([503, body])
     for (const [key, text] of acknowledged) {
       expect((await project.call(small, 'Fault.Write', key, { padding: 4_000 })).text).toBe(text)
     }

@@ -47,9 +47,9 @@ describe('a fresh clone', () => {
   it(
     'runs its launcher before anything is built',
     () => {
-      expect(clone.play('./collet version').stdout).toMatch(/^collet \S+ \(Node 24\./)
-      expect(clone.play('npx collet tools').stdout).toContain('Calculator.Add@1.1.0')
-      expect(clone.play('npm run -s collet -- keys generate').stdout).toMatch(/^\S{44}\n$/)
+      expect(clone.run('./collet version').stdout).toMatch(/^collet \S+ \(Node 24\./)
+      expect(clone.run('npx collet tools').stdout).toContain('Calculator.Add@1.1.0')
+      expect(clone.run('npm run -s collet -- keys generate').stdout).toMatch(/^\S{44}\n$/)
       expect(existsSync(join(clone.folder, 'dist'))).toBe(false)
     },
     LIMIT_MS,
@@ -65,14 +65,14 @@ describe('a fresh clone', () => {
         expect(server.output().match(/^Console built in [\d.]+ s\.$/gm)).toHaveLength(1)
         expect(server.output()).toContain('serves 6 tools (7 versions) on')
         expect(await loadsConsole(`${server.url}/console`)).toBe(true)
-        for (const signIn of [link, clone.play('./collet sign-in').stdout.trim()]) {
+        for (const signIn of [link, clone.run('./collet sign-in').stdout.trim()]) {
           const opened = await fetch(signIn, { redirect: 'manual' })
           expect([opened.status, opened.headers.get('location')]).toEqual([
             303,
             expect.stringMatching(/^\/console(?:#|$)/),
           ])
         }
-        expect(clone.play('./collet tools').stdout.trimEnd().split('\n')).toHaveLength(1 + 6)
+        expect(clone.run('./collet tools').stdout.trimEnd().split('\n')).toHaveLength(1 + 6)
       })
     },
     LIMIT_MS,
@@ -105,9 +105,9 @@ describe('a fresh clone', () => {
       const source = join(clone.folder, 'console/src/main.tsx')
       const later = new Date(Date.now() + 1_000)
       utimesSync(source, later, later)
-      expect(clone.play('node scripts/console.mjs').stderr).toMatch(/^Console built in [\d.]+ s\.\n$/)
+      expect(clone.run('node scripts/console.mjs').stderr).toMatch(/^Console built in [\d.]+ s\.\n$/)
       expect(built()).toBeGreaterThan(before)
-      const broken = clone.play(
+      const broken = clone.run(
         `echo 'import "./not-there"' >> console/src/main.tsx; node scripts/console.mjs`,
       )
       expect([broken.status, broken.stderr]).toEqual([0, expect.stringContaining('Serving without')])

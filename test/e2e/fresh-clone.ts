@@ -6,17 +6,17 @@ import { delimiter, join, resolve } from 'node:path'
 const ROOT = resolve(import.meta.dirname, '../..')
 const COMMAND_LIMIT_MS = 120_000
 
-/** This repository as a new user has it after `git clone` and `npm ci`: what is committed, the packages, and no build. */
+/** This repository after `git clone` and `npm ci`: committed files and packages, without a build. */
 export interface FreshClone {
   readonly folder: string
-  /** The machine's Node comes first on its PATH, however old it is. */
+  /** The machine's own Node is first on its PATH, whatever its version. */
   readonly env: NodeJS.ProcessEnv
   /** Runs a shell block in the folder, as printed in a document. */
-  play(block: string): Played
+  run(block: string): ShellResult
   remove(): void
 }
 
-export interface Played {
+export interface ShellResult {
   readonly status: number | null
   readonly stdout: string
   readonly stderr: string
@@ -27,18 +27,18 @@ export function makeFreshClone(): FreshClone {
   execFileSync('git', ['clone', '--quiet', '--no-hardlinks', '--depth', '1', `file://${ROOT}`, folder])
   // Instead of `npm ci`, which would need the network.
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
-  const env = newcomerEnvironment()
+  const env = userEnvironment()
   return {
     folder,
     env,
-    play: (block) =>
+    run: (block) =>
       spawnSync('sh', ['-ec', block], { cwd: folder, env, encoding: 'utf8', timeout: COMMAND_LIMIT_MS }),
     remove: () => rmSync(folder, { recursive: true, force: true }),
   }
 }
 
-/** Nothing of the test run: neither the Node and variables that npm sets for its scripts, nor flags for Node. */
-function newcomerEnvironment(): NodeJS.ProcessEnv {
+/** The environment without what the test run adds: the Node and the variables that npm sets for scripts, and flags for Node. */
+function userEnvironment(): NodeJS.ProcessEnv {
   const own = Object.entries(process.env).filter(([name]) => !/^(npm_|NODE_|VITEST|COLLET_)/i.test(name))
   const path = (process.env.PATH ?? '').split(delimiter).filter((part) => !part.includes('node_modules'))
   const hasNode = path.some((part) => existsSync(join(part, 'node')))

@@ -47,10 +47,10 @@ describe.each(SANDBOXES)('a hostile pack in a separate process, sandbox %s', (sa
     })
     const headers = { 'content-type': 'application/json' }
     const answer = await fetch(`${server.url}/tools/call`, { method: 'POST', headers, body })
-    const said: { result: { success: boolean; value?: unknown; error: { message: string } } } = JSON.parse(
+    const reply: { result: { success: boolean; value?: unknown; error: { message: string } } } = JSON.parse(
       await answer.text(),
     )
-    return said.result
+    return reply.result
   }
 
   /** A process that was killed is started again after a moment. */

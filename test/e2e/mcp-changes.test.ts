@@ -90,9 +90,9 @@ describe('what an MCP server sends on its own initiative', () => {
         'MCP-135: a changed list is reported: %s',
         async (noun, list) => {
           const client = await connect(mode)
-          let isHeard = false
+          let isReceived = false
           client.setNotificationHandler(`notifications/${list}/list_changed`, () => {
-            isHeard = true
+            isReceived = true
           })
           if (mode !== 'legacy')
             await client.listen({
@@ -103,7 +103,7 @@ describe('what an MCP server sends on its own initiative', () => {
           // A change right after the connection was opened counts as the first list (MCP/T-25), so it is made again.
           const change = async (): Promise<boolean> => {
             await client.callTool({ name: `${key}_test_trigger_${noun}_change`, arguments: {} })
-            return isHeard
+            return isReceived
           }
           await expect.poll(change, { timeout: LIMIT_MS / 2, interval: 500 }).toBe(true)
           await client.close()
@@ -135,10 +135,10 @@ describe('what an MCP server sends on its own initiative', () => {
         'MCP-137: a client without a model gets an error that says so',
         async () => {
           const client = await connect(mode)
-          const said = await client
+          const message = await client
             .callTool({ name: `${key}_test_input_required_result_sampling`, arguments: {} })
             .then(JSON.stringify, String)
-          expect(said).toMatch(/sampling|Missing client capability/)
+          expect(message).toMatch(/sampling|Missing client capability/)
           await client.close()
         },
         LIMIT_MS,

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { isJsonObject, type JsonValue } from '#kernel/base/json'
 import { type RunningServer, startServer } from '#server/start-server'
 import { MCP_OPTIONS } from '#sources/mcp/options'
-import { faulty, said } from '../sources/fault-mcp.ts'
+import { contentOf, faulty } from '../sources/fault-mcp.ts'
 import { testSettings } from '../test-settings.ts'
 
 const LIMIT_MS = 30_000
@@ -39,7 +39,7 @@ describe('an MCP program behind the server', () => {
   async function count(headers: Record<string, string> = {}): Promise<unknown> {
     const answer = await post('/tools/call', { request: { tool_id: 'Up.count', input: {} } }, headers)
     const result = isJsonObject(answer) ? answer.result : undefined
-    return said(isJsonObject(result) ? result.value : undefined)
+    return contentOf(isJsonObject(result) ? result.value : undefined)
   }
 
   it('openwop §7.3: calls of one caller use the same process; a session has its own', async () => {

@@ -131,16 +131,16 @@ describe('prompts, resources and completion of an MCP server', () => {
     })
 
     it('MCP-110: entries of a source that the caller may not see do not exist for it', async () => {
-      const stranger = await connect(mode, 'key-of-few')
+      const limited = await connect(mode, 'key-of-few')
       try {
-        expect((await stranger.listPrompts()).prompts).toEqual([])
-        expect((await stranger.listResources()).resources).toEqual([])
-        expect((await stranger.listResourceTemplates()).resourceTemplates).toEqual([])
-        const hidden = await stranger.getPrompt({ name: 'Every_simple_prompt' }).catch(String)
-        const unknown = await stranger.getPrompt({ name: 'Every_simple_prompts' }).catch(String)
+        expect((await limited.listPrompts()).prompts).toEqual([])
+        expect((await limited.listResources()).resources).toEqual([])
+        expect((await limited.listResourceTemplates()).resourceTemplates).toEqual([])
+        const hidden = await limited.getPrompt({ name: 'Every_simple_prompt' }).catch(String)
+        const unknown = await limited.getPrompt({ name: 'Every_simple_prompts' }).catch(String)
         expect(hidden).toBe(String(unknown).replace('prompts', 'prompt'))
       } finally {
-        await stranger.close()
+        await limited.close()
       }
     })
   })

@@ -28,7 +28,7 @@ const folder = realpathSync(mkdtempSync(join(tmpdir(), 'collet-faithful-')))
 const at = (name: string): string => join(folder, name)
 
 /** Restores the files before every call. */
-function layOut(): void {
+function writeFiles(): void {
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(at('sub'), { recursive: true })
   writeFileSync(at('hello.txt'), 'Hello!\nsecond line\n')
@@ -105,7 +105,7 @@ describe('MCP in, MCP out', () => {
   const sessions = new Map<string, string>()
 
   beforeAll(async () => {
-    layOut()
+    writeFiles()
     const sources = Object.entries(PROGRAMS).map(
       ([key, args]) =>
         [key, MCP_OPTIONS.parse({ type: 'mcp', command: process.execPath, args: [...args] })] as const,
@@ -166,10 +166,10 @@ describe('MCP in, MCP out', () => {
       const served = `${key}_${name.replaceAll('-', '_')}`
       for (const [index, input] of inputs.entries())
         for (const revision of REVISIONS) {
-          layOut()
+          writeFiles()
           const params = { name, arguments: input }
           const answer = await clientOf(key).request({ method: 'tools/call', params }, ANY_RESULT)
-          layOut()
+          writeFiles()
           const { result } = await answerOf(
             await through(revision, served, input, `${revision} ${served} ${index}`),
           )
@@ -196,7 +196,7 @@ describe('large results', () => {
   it('an image of 3 MB, which its server sends twice, is complete in concurrent calls and from the record', {
     timeout: LIMIT_MS,
   }, async () => {
-    layOut()
+    writeFiles()
     const bytes = Buffer.alloc(3_000_000, 7)
     writeFileSync(at('large.png'), bytes)
     const options = { type: 'mcp', command: process.execPath, args: [FILESYSTEM, folder] }

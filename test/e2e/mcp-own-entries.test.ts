@@ -215,14 +215,14 @@ describe('prompts and resources written as code', () => {
     })
 
     it('MCP-132: an entry that the caller may not use does not exist for it', async () => {
-      const stranger = await connect(mode, 'key-of-few')
+      const limited = await connect(mode, 'key-of-few')
       try {
-        expect((await stranger.listResources()).resources.map(({ uri }) => uri)).toEqual(['docs://logo'])
-        const hidden = await stranger.readResource({ uri: 'docs://hidden' }).catch(String)
-        const unknown = await stranger.readResource({ uri: 'docs://hiddem' }).catch(String)
+        expect((await limited.listResources()).resources.map(({ uri }) => uri)).toEqual(['docs://logo'])
+        const hidden = await limited.readResource({ uri: 'docs://hidden' }).catch(String)
+        const unknown = await limited.readResource({ uri: 'docs://hiddem' }).catch(String)
         expect(hidden).toBe(String(unknown).replaceAll('hiddem', 'hidden'))
       } finally {
-        await stranger.close()
+        await limited.close()
       }
     })
   })

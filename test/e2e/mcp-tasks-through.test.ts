@@ -21,14 +21,14 @@ const ROWS = [
     name: 'simulate-research-query',
     input: { topic: 'python', ambiguous: true },
     answer: { interpretation: 'snake' },
-    said: 'python (snake)',
+    text: 'python (snake)',
   },
   {
     server: 'another Collet (2026-07-28)',
     name: 'confirm_delete',
     input: { filename: 'notes.txt' },
     answer: { confirm: true },
-    said: 'Deleted.',
+    text: 'Deleted.',
   },
 ] as const
 
@@ -65,7 +65,7 @@ describe('tasks of servers behind Collet', () => {
 
   it.each(ROWS)(
     'MCP-119, MCP-125, MCP-127: the official client of 2025-11-25 runs a task of $server',
-    async ({ name, input, answer, said }) => {
+    async ({ name, input, answer, text }) => {
       const client = new Client(
         { name: 'test', version: '1' },
         { capabilities: { elicitation: { form: {} } } },
@@ -83,7 +83,7 @@ describe('tasks of servers behind Collet', () => {
           if (message.type === 'result') result = JSON.stringify(message.result)
         }
         expect(seen).toContain('taskCreated')
-        expect(result).toContain(said)
+        expect(result).toContain(text)
       } finally {
         await client.close()
       }
@@ -93,7 +93,7 @@ describe('tasks of servers behind Collet', () => {
 
   it.each(ROWS)(
     'MCP-119, MCP-121, MCP-122: a client of 2026-07-28 gets a task for a call of $server',
-    async ({ name, input, answer, said }) => {
+    async ({ name, input, answer, text }) => {
       const request = async (method: string, params: object) => {
         const { result, error } = await answerOf(
           await ask(collet.url, { method, params, capabilities: CAPABILITIES }),
@@ -112,7 +112,7 @@ describe('tasks of servers behind Collet', () => {
         task = await request('tasks/get', { taskId })
       }
       expect(task.status).toBe('completed')
-      expect(JSON.stringify(task.result)).toContain(said)
+      expect(JSON.stringify(task.result)).toContain(text)
     },
     LIMIT_MS,
   )

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type MarkdownBlock, readBlocks } from '../docs/markdown-blocks.ts'
 import { matchesSample } from '../docs/matches-sample.ts'
-import { type FreshClone, makeFreshClone, type Played } from './fresh-clone.ts'
+import { type FreshClone, makeFreshClone, type ShellResult } from './fresh-clone.ts'
 import { type ServerProcess, startServerProcess } from './server-process.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -21,10 +21,10 @@ function blockOf(start: string): MarkdownBlock {
   return BLOCKS.find(({ text }) => text.startsWith(start)) ?? expect.fail(`README has no block "${start}"`)
 }
 
-/** Runs lines of README against the server of this test, which listens on its own port. */
-function play(lines: string): Played {
+/** Runs lines of the README against the server of this test, which listens on another port. */
+function runBlock(lines: string): ShellResult {
   const address = `COLLET_URL=${server.url} HOME=${home} XDG_CONFIG_HOME=${home}`
-  return clone.play(`export ${address}\n${lines.replaceAll('http://127.0.0.1:4100', server.url)}`)
+  return clone.run(`export ${address}\n${lines.replaceAll('http://127.0.0.1:4100', server.url)}`)
 }
 
 beforeAll(async () => {
@@ -62,12 +62,12 @@ describe('README.md in a fresh clone, from top to bottom', () => {
     timeout: LIMIT_MS,
   }, () => {
     const [imports = '', , connects = ''] = blockOf('./collet import').text.split('\n')
-    const imported = play(imports.replace(/ #.*/, ' --yes'))
+    const imported = runBlock(imports.replace(/ #.*/, ' --yes'))
     expect([imported.status, imported.stderr]).toEqual([0, expect.stringContaining('14 tools')])
-    expect(play(blockOf('./collet sources set').text).status).toBe(0)
-    const listed = play('./collet tools --json')
+    expect(runBlock(blockOf('./collet sources set').text).status).toBe(0)
+    const listed = runBlock('./collet tools --json')
     expect(listed.stdout).toContain('Filesystem.write_file')
-    const connected = play(connects.replace(/ #.*/, ' --yes'))
+    const connected = runBlock(connects.replace(/ #.*/, ' --yes'))
     expect([connected.status, connected.stdout + connected.stderr]).toEqual([
       0,
       expect.stringContaining('claude_desktop_config.json'),
@@ -76,23 +76,23 @@ describe('README.md in a fresh clone, from top to bottom', () => {
 
   it('runs a write once under one call id, and shows it', { timeout: LIMIT_MS }, () => {
     const [first = '', again = '', ...more] = blockOf('./collet call').text.trimEnd().split('\n')
-    expect(play(first)).toMatchObject({ status: 0, stdout: 'null\n' })
-    expect(play(again)).toMatchObject({ status: 0, stdout: 'null\n' })
-    const [calls, verified] = more.map((line) => play(line))
+    expect(runBlock(first)).toMatchObject({ status: 0, stdout: 'null\n' })
+    expect(runBlock(again)).toMatchObject({ status: 0, stdout: 'null\n' })
+    const [calls, verified] = more.map((line) => runBlock(line))
     expect(calls?.stdout.match(/Doorbell\.Ring/g)).toHaveLength(1)
     expect(verified?.status).toBe(0)
   })
 
   it('answers the HTTP request as shown', () => {
     const index = BLOCKS.findIndex(({ text }) => text.startsWith('curl'))
-    const answer: unknown = JSON.parse(play(BLOCKS[index]?.text ?? '').stdout)
+    const answer: unknown = JSON.parse(runBlock(BLOCKS[index]?.text ?? '').stdout)
     const shown: unknown = JSON.parse(BLOCKS[index + 1]?.text ?? '')
     if (!matchesSample(shown, answer)) expect(answer).toEqual(shown)
   })
 
   it('creates a project, and builds the package that it imports', { timeout: LIMIT_MS }, () => {
     const [init = ''] = blockOf('./collet init').text.split('\n')
-    const made = play(init.replace('../my-tools', 'my-tools'))
+    const made = runBlock(init.replace('../my-tools', 'my-tools'))
     expect(made.status).toBe(0)
     expect(existsSync(join(clone.folder, 'my-tools/collet.config.ts'))).toBe(true)
     for (const name of ['testing/index.js', 'testing/index.d.ts', 'console/index.html'])

@@ -85,8 +85,8 @@ export async function playTeamsStory(folder: string, collet: readonly [string, .
     const [, mine = '', theirs = ''] = TEAMS
     // Another team's address and tools look nonexistent, whatever name is used.
     expect((await ask(`/mcp/${theirs}`, mine, 'tools/list')).status).toBe(404)
-    const strange = await ask('/mcp', mine, 'tools/call', { name: `${theirs}_Save`, arguments: {} })
-    expect(strange.text).toContain(`Unknown tool: ${theirs}_Save`)
+    const foreign = await ask('/mcp', mine, 'tools/call', { name: `${theirs}_Save`, arguments: {} })
+    expect(foreign.text).toContain(`Unknown tool: ${theirs}_Save`)
     const call = async (team: string) =>
       (await ask(`/mcp/${team}`, team, 'tools/call', { name: `${team}_Save`, arguments: {} })).text
     for (let count = 0; count < MAX_CALLS; count += 1)

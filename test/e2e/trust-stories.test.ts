@@ -37,7 +37,7 @@ describe('stories of trust, on a server that is killed in the middle of each', (
       const reported = kills.tell(story)
       // Reading this resource shows the mark.
       reported.catch(() => undefined)
-      telling.set(name, reported)
+      notices.set(name, reported)
     }
   }, LIMIT_MS)
   afterAll(async () => {
@@ -202,10 +202,10 @@ describe('stories of trust, on a server that is killed in the middle of each', (
     ...BOTH.map((lane) => [`${CONSENT_AND_APPROVAL} over ${lane}`, both(lane)] as const),
     [QUORUM, quorum],
   ])
-  const telling = new Map<string, Promise<void>>()
+  const notices = new Map<string, Promise<void>>()
 
   it.each([...stories.keys()])('%s', { timeout: LIMIT_MS }, async (name) => {
-    await telling.get(name)
+    await notices.get(name)
   })
 
   it('run with four kills in total', () => {

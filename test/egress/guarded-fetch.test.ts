@@ -94,25 +94,30 @@ describe('refused requests', () => {
     const wide = (text: string) =>
       text.replaceAll(/\d/g, (digit) => String.fromCodePoint(0xff10 + Number(digit)))
     const encoded = (text: string) => text.replaceAll(/\d/g, (digit) => `%3${digit}`)
-    const dress = fc.constantFrom<((text: string) => string)[]>(
+    const disguise = fc.constantFrom<((text: string) => string)[]>(
       (text) => text,
       wide,
       encoded,
       (text) => `${text}.`,
     )
     await fc.assert(
-      fc.asyncProperty(fc.tuple(radix, radix, radix), dress, fc.nat(0xffff), async ([a, b, c], put, low) => {
-        const spellings = [
-          `${a(127)}.${b(0)}.${c(low)}`,
-          `${a(127)}.${b(low)}`,
-          `${a(127)}.0.${b(low >> 8)}.${c(low & 0xff)}`,
-          a(127 * 0x1000000 + low),
-        ]
-        for (const host of spellings)
-          expect(await failureOf(fetch(`http://${put(host)}:${port}/`))).toMatchObject({
-            code: 'egress_denied',
-          })
-      }),
+      fc.asyncProperty(
+        fc.tuple(radix, radix, radix),
+        disguise,
+        fc.nat(0xffff),
+        async ([a, b, c], put, low) => {
+          const spellings = [
+            `${a(127)}.${b(0)}.${c(low)}`,
+            `${a(127)}.${b(low)}`,
+            `${a(127)}.0.${b(low >> 8)}.${c(low & 0xff)}`,
+            a(127 * 0x1000000 + low),
+          ]
+          for (const host of spellings)
+            expect(await failureOf(fetch(`http://${put(host)}:${port}/`))).toMatchObject({
+              code: 'egress_denied',
+            })
+        },
+      ),
       { numRuns: 50 },
     )
     expect(visited).toBe(0)

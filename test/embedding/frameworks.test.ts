@@ -88,11 +88,11 @@ const PROGRAMS: Readonly<Record<string, (handler: Handler) => Promise<string>>> 
     listening(getRequestListener(new Hono().all(`${BASE}/*`, (context) => fetch(context.req.raw)).fetch)),
   // Next itself is as large as a third of all our other packages: next.long.test.ts runs it where it is installed.
   'a route handler as Next calls it': ({ fetch }) =>
-    listening(getRequestListener((request) => fetch(asNextGives(request)))),
+    listening(getRequestListener((request) => fetch(asNextRequest(request)))),
 }
 
 /** Next's own request class behind a proxy object: only members that are read from the target itself work. */
-function asNextGives(request: Request): Request {
+function asNextRequest(request: Request): Request {
   class NextRequest extends Request {
     readonly nextUrl = new URL(request.url)
   }
@@ -137,14 +137,14 @@ describe.each(Object.keys(PROGRAMS))('mounted in %s', (name) => {
     const requestInit = { headers: { 'x-api-key': KEY } }
     await client.connect(new StreamableHTTPClientTransport(new URL(`${url}${BASE}/mcp`), { requestInit }))
     stopping.push(() => client.close())
-    const heard: (string | undefined)[] = []
-    const onprogress = ({ message }: { readonly message?: string | undefined }) => void heard.push(message)
+    const received: (string | undefined)[] = []
+    const onprogress = ({ message }: { readonly message?: string | undefined }) => void received.push(message)
     const { content } = await client.callTool(
       { name: 'Counter_Bump', arguments: { by: 'Cleo' } },
       { onprogress },
     )
     expect(content).toMatchObject([{ type: 'text', text: '"Cleo counted"' }])
-    expect(heard).toEqual(['half', 'done'])
+    expect(received).toEqual(['half', 'done'])
   })
 })
 

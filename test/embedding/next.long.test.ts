@@ -67,13 +67,14 @@ describe.skipIf(NEXT === undefined)('the Next app of docs/embedding.md (COLLET_N
       const client = new Client({ name: 'test', version: '1.0.0' })
       const requestInit = { headers: { 'x-api-key': KEY } }
       await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/agent/mcp`), { requestInit }))
-      const heard: (string | undefined)[] = []
-      const onprogress = ({ message }: { readonly message?: string | undefined }) => void heard.push(message)
+      const received: (string | undefined)[] = []
+      const onprogress = ({ message }: { readonly message?: string | undefined }) =>
+        void received.push(message)
       const { content } = await client.callTool({ name: 'Hello_Greet', arguments: {} }, undefined, {
         onprogress,
       })
       expect(content).toMatchObject([{ type: 'text', text: '"Hello!"' }])
-      expect(heard).toEqual(['greeting'])
+      expect(received).toEqual(['greeting'])
 
       // This client, of an older revision, keeps a stream open: it is ended too, or the process would never end.
       expect(await app.stop()).toBe(143)

@@ -85,7 +85,7 @@ export async function runFaultScenario(options: FaultOptions): Promise<FaultResu
       () => options.onProgress?.(progressOf(at)),
       PROGRESS_INTERVAL_MS,
     ).unref()
-    const disturb = async (stop: AbortController): Promise<void> => {
+    const runFaults = async (stop: AbortController): Promise<void> => {
       await Promise.all([
         injectFaults(at, options.only ?? FAULT_NAMES, stop),
         callAsNeighbour(stage, replies, stop.signal),
@@ -105,7 +105,7 @@ export async function runFaultScenario(options: FaultOptions): Promise<FaultResu
       stage.kills.sort((one, other) => one.atMs - other.atMs)
     }
     const scenario = { stage, folder, masterKey, store: url, rows, callers: options.callers, learn }
-    const result = await runScenario(scenario, disturb).finally(() => {
+    const result = await runScenario(scenario, runFaults).finally(() => {
       clearInterval(progressTimer)
       left.abort()
     })

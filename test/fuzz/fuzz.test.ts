@@ -59,7 +59,7 @@ beforeAll(async () => {
   )
   routes = await routesOf()
   server = await startCollet(['serve'], { cwd: folder })
-  living = await bringToLife()
+  living = await createSubjects()
 }, 60_000)
 
 afterAll(async () => {
@@ -82,7 +82,7 @@ async function routesOf(): Promise<readonly Route[]> {
 }
 
 /** Creates a parked call with a link to its approval, a call, a run and a session, whose names the fuzzer uses. */
-async function bringToLife(): Promise<Living> {
+async function createSubjects(): Promise<Living> {
   const ask = async (method: string, path: string, body?: unknown, key = KEY) => {
     const headers = { 'x-api-key': key, 'content-type': 'application/json', 'collet-run': 'fuzz-run' }
     const response = await fetch(new URL(path, server.url), {
@@ -179,7 +179,7 @@ describe(`arbitrary requests, seed ${SEED}`, () => {
       expect(statuses.get(200) ?? 0).toBeGreaterThan(CASES / 20)
       expect(distinct.size).toBeGreaterThan(CASES * 0.5)
       expect(own.filter((route) => !asked.has(route))).toEqual([])
-      await isUnhurt()
+      await expectHealthy()
     },
   )
 
@@ -201,7 +201,7 @@ describe(`arbitrary requests, seed ${SEED}`, () => {
       }
     }
     await Promise.all(Array.from({ length: AT_ONCE }, work))
-    await isUnhurt()
+    await expectHealthy()
   })
 })
 
@@ -236,7 +236,7 @@ async function talkRaw(text: string): Promise<void> {
   clearTimeout(leave)
 }
 
-async function isUnhurt(): Promise<void> {
+async function expectHealthy(): Promise<void> {
   const health = { method: 'GET', path: '/health', headers: {} }
   expect(await send(health)).toBe(200)
   expect(server.output()).not.toMatch(

@@ -35,10 +35,10 @@ it(`MCP on stdio survives arbitrary input, seed ${SEED}`, { timeout: HOURS_MS },
   const folder = mkdtempSync(join(tmpdir(), 'collet-fuzz-'))
   const child = startStdio(folder)
   const ended = once(child, 'exit')
-  const told = new Map<unknown, () => void>()
+  const pending = new Map<unknown, () => void>()
   createInterface({ input: child.stdout }).on('line', (line) => {
     const { id }: { readonly id?: unknown } = JSON.parse(line)
-    told.get(id)?.()
+    pending.get(id)?.()
   })
   let [errors, answered] = ['', 0]
   child.stderr.on('data', (chunk: Buffer) => {
@@ -47,7 +47,7 @@ it(`MCP on stdio survives arbitrary input, seed ${SEED}`, { timeout: HOURS_MS },
   /** An answer to this proves that everything before it was read. */
   const ping = async (id: string): Promise<void> => {
     const { promise, resolve: answer } = Promise.withResolvers<void>()
-    told.set(id, answer)
+    pending.set(id, answer)
     child.stdin.write(`\n{"jsonrpc":"2.0","id":"${id}","method":"ping"}\n`)
     const late = setTimeout(() => child.kill('SIGKILL'), HANG_MS)
     await Promise.race([promise, ended.then(() => expect.fail(`ended, or hung, before ${id}: ${errors}`))])
@@ -102,7 +102,7 @@ it(`replicas that get arbitrary input end the exchange, and accept the next one,
     ...{ host: '127.0.0.1', port: 0, heartbeatMs: 3_000, maxFrameBytes: 65_536, clock: SYSTEM_CLOCK },
     log: SILENT_LOGGER,
   })
-  const tell = (ticket: Ticket, body: Uint8Array) => talk(listener.url, writeTicket(key, ticket), body)
+  const sendFrame = (ticket: Ticket, body: Uint8Array) => talk(listener.url, writeTicket(key, ticket), body)
   const random = new Random(SEED + 2)
   try {
     await fc.assert(
@@ -110,7 +110,7 @@ it(`replicas that get arbitrary input end the exchange, and accept the next one,
         const ticket = newTicket(WRITER, Date.now())
         const writer = new FrameWriter(key, ticket, 'there')
         const body = parts.map((part) => (typeof part === 'string' ? writer.write(part) : part))
-        await tell(ticket, Buffer.concat(body))
+        await sendFrame(ticket, Buffer.concat(body))
         await talk(
           listener.url,
           random.isLucky(0.5) ? `Collet ${headerText(random)}` : headerText(random),
@@ -125,7 +125,7 @@ it(`replicas that get arbitrary input end the exchange, and accept the next one,
     const asked = new FrameWriter(key, ticket, 'there').write(
       JSON.stringify({ kind: 'call', principal, request }),
     )
-    const answer = await tell(ticket, asked)
+    const answer = await sendFrame(ticket, asked)
     expect(new FrameReader(key, ticket, 'back', 65_536).read(answer)).toEqual([
       JSON.stringify({ kind: 'reply', reply: REPLY }),
     ])

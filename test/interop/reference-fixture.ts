@@ -9,10 +9,10 @@ import type { JsonObject, JsonValue } from '#kernel/base/json'
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const WAV = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA='
 
-const text = (said: string) => ({ type: 'text', text: said }) as const
+const text = (content: string) => ({ type: 'text', text: content }) as const
 const image = { type: 'image', data: PNG, mimeType: 'image/png' } as const
-const embedded = (uri: string, mimeType: string, said: string) =>
-  ({ type: 'resource', resource: { uri, mimeType, text: said } }) as const
+const embedded = (uri: string, mimeType: string, content: string) =>
+  ({ type: 'resource', resource: { uri, mimeType, text: content } }) as const
 
 type Content =
   | ReturnType<typeof text>

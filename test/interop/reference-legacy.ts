@@ -166,12 +166,12 @@ function needsTask(behaviour: ReferenceTool['behaviour']): boolean {
 }
 
 async function callTool(server: Server, { behaviour }: ReferenceTool, input: JsonObject, extra: Extra) {
-  const said = (text: string) => ({ content: [{ type: 'text' as const, text }] })
+  const textResult = (text: string) => ({ content: [{ type: 'text' as const, text }] })
   switch (behaviour.kind) {
     case 'content':
       return { content: [...behaviour.content] }
     case 'fails':
-      return { ...said(behaviour.message), isError: true }
+      return { ...textResult(behaviour.message), isError: true }
     case 'progress': {
       const progressToken = extra._meta?.progressToken
       for (const progress of [0, 50, 100]) {
@@ -182,25 +182,25 @@ async function callTool(server: Server, { behaviour }: ReferenceTool, input: Jso
           })
         await wait(50)
       }
-      return said('Done.')
+      return textResult('Done.')
     }
     case 'logs':
       for (const data of behaviour.messages) {
         await extra.sendNotification({ method: 'notifications/message', params: { level: 'info', data } })
         await wait(50)
       }
-      return said('Logged.')
+      return textResult('Logged.')
     case 'changes':
       if (behaviour.list === 'tools') await server.sendToolListChanged()
       else if (behaviour.list === 'prompts') await server.sendPromptListChanged()
       else await server.sendResourceListChanged()
-      return said('Changed.')
+      return textResult('Changed.')
     case 'updates':
       for (const follower of followers.get(behaviour.uri) ?? [])
         await follower.sendResourceUpdated({ uri: behaviour.uri })
-      return said('Updated.')
+      return textResult('Updated.')
     case 'asks':
-      return said(behaviour.asks.done(await askAll(server, behaviour.asks, input, extra)))
+      return textResult(behaviour.asks.done(await askAll(server, behaviour.asks, input, extra)))
     case 'job': {
       const { job } = behaviour
       const first = job.asksFirst

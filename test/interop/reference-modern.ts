@@ -139,13 +139,13 @@ async function callTool(
   context: ServerContext,
   notify: McpHttpHandler['notify'],
 ) {
-  const said = (text: string) => ({ content: [{ type: 'text' as const, text }] })
+  const textResult = (text: string) => ({ content: [{ type: 'text' as const, text }] })
   const { mcpReq } = context
   switch (behaviour.kind) {
     case 'content':
       return { content: [...behaviour.content] }
     case 'fails':
-      return { ...said(behaviour.message), isError: true }
+      return { ...textResult(behaviour.message), isError: true }
     case 'progress': {
       const progressToken = mcpReq._meta?.progressToken
       for (const progress of [0, 50, 100]) {
@@ -156,25 +156,25 @@ async function callTool(
           })
         await wait(50)
       }
-      return said('Done.')
+      return textResult('Done.')
     }
     case 'logs':
       for (const message of behaviour.messages) {
         await mcpReq.log('info', message)
         await wait(50)
       }
-      return said('Logged.')
+      return textResult('Logged.')
     case 'changes':
       if (behaviour.list === 'tools') notify.toolsChanged()
       else if (behaviour.list === 'prompts') notify.promptsChanged()
       else notify.resourcesChanged()
-      return said('Changed.')
+      return textResult('Changed.')
     case 'updates':
       notify.resourceUpdated(behaviour.uri)
-      return said('Updated.')
+      return textResult('Updated.')
     case 'asks': {
       const step = await nextStep(behaviour.asks, input, context)
-      return isInputRequiredResult(step) ? step : said(behaviour.asks.done(step))
+      return isInputRequiredResult(step) ? step : textResult(behaviour.asks.done(step))
     }
     case 'job':
       return await runJob(behaviour.job, input, context)

@@ -89,8 +89,8 @@ async function readDirect({ command, args, env }: Installed, server: PublicServe
     await direct.connect(transport, { timeout: 30_000 })
     return await readServer(direct, server.calls ?? [])
   } catch (error) {
-    const said = stderr.trim().replaceAll(/\s+/g, ' ').slice(-200)
-    throw new Error(`${error instanceof Error ? error.message : 'failed'}; ${said}`)
+    const tail = stderr.trim().replaceAll(/\s+/g, ' ').slice(-200)
+    throw new Error(`${error instanceof Error ? error.message : 'failed'}; ${tail}`)
   } finally {
     await direct.close()
   }

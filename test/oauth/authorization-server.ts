@@ -48,11 +48,11 @@ export async function startAuthorizationServer(
   const port = typeof address === 'object' && address !== null ? address.port : 0
   const issuer = `http://127.0.0.1:${port}`
   // The package prints long warnings about its test configuration.
-  const said = [vi.spyOn(console, 'warn'), vi.spyOn(console, 'info')].map((spy) =>
+  const spies = [vi.spyOn(console, 'warn'), vi.spyOn(console, 'info')].map((spy) =>
     spy.mockImplementation(() => {}),
   )
   callback = new Provider(issuer, configuration(options)).callback()
-  for (const spy of said) spy.mockRestore()
+  for (const spy of spies) spy.mockRestore()
   const made: TestAuthorizationServer = {
     issuer,
     requests,

@@ -19,7 +19,7 @@ async function untilCallback(browser: Browser, url: string, login = 'ann'): Prom
   return back
 }
 
-async function gives(url: string, login = 'ann') {
+async function grantAt(url: string, login = 'ann') {
   return await new Browser().visit(url, { login })
 }
 
@@ -31,7 +31,7 @@ describe('consent without a sign-in, on loopback', () => {
     const [challenge] = refused.json.missing_requirements.authorization
     expect(Object.keys(challenge).sort()).toEqual(['check_url', 'id', 'url'])
     expect(await stage.status(challenge.check_url)).toBe('pending')
-    const page = await gives(challenge.url)
+    const page = await grantAt(challenge.url)
     expect([page.status, page.text]).toEqual([200, expect.stringContaining('has been granted')])
     expect(await stage.status(challenge.check_url)).toBe('completed')
     const answer = await stage.call({ callId: 'c1' })
@@ -58,7 +58,7 @@ describe('consent without a sign-in, on loopback', () => {
     }
     const refused = await ask()
     const [challenge] = refused.error.data.missing_requirements.authorization
-    await gives(challenge.url)
+    await grantAt(challenge.url)
     expect((await ask()).result).toEqual({ result: 'mail' })
   })
 
@@ -111,7 +111,7 @@ describe('consent without a sign-in, on loopback', () => {
     expect((await browser.get(back.href)).status).toBe(status)
     expect(await stage.status(checkUrl)).toBe('pending')
     expect((await stage.call()).status).toBe(400)
-    expect((await gives(url)).status).toBe(200)
+    expect((await grantAt(url)).status).toBe(200)
   })
 
   it('a state is refused with the code of another ticket, also in the same browser', async () => {
@@ -156,7 +156,7 @@ describe('consent without a sign-in, on loopback', () => {
     expect((await fetch(back, { headers: { cookie } })).status).toBe(400)
     expect(stage.provider.tokenRequests()).toBe(1)
     stage.provider.intercept = undefined
-    expect((await gives(url)).status).toBe(200)
+    expect((await grantAt(url)).status).toBe(200)
   })
 
   it('rule 25: a return in a browser other than the one that started stores nothing', async () => {
@@ -182,11 +182,11 @@ describe('consent without a sign-in, on loopback', () => {
 
   it("rule 24: a user's token is not used for the principal or another user, nor theirs for the user", async () => {
     await using stage = await openStage()
-    await gives((await stage.challenge({ userId: 'u1' })).url)
+    await grantAt((await stage.challenge({ userId: 'u1' })).url)
     expect((await stage.call({ userId: 'u1' })).value).toBe('mail')
     for (const asked of [{}, { userId: 'u2' }, { key: OTHER }, { key: OTHER, userId: 'u1' }])
       expect((await stage.call(asked)).status, JSON.stringify(asked)).toBe(400)
-    await gives((await stage.challenge()).url)
+    await grantAt((await stage.challenge()).url)
     expect((await stage.call()).value).toBe('mail')
     expect((await stage.call({ userId: 'u2' })).status).toBe(400)
   })
@@ -203,7 +203,7 @@ describe('consent without a sign-in, on loopback', () => {
 
   it('a token that the caller sends takes precedence and is not stored', async () => {
     await using stage = await openStage()
-    await gives((await stage.challenge()).url)
+    await grantAt((await stage.challenge()).url)
     await stage.call({ token: 'sent-token' })
     expect(stage.given.at(-1)?.token).toBe('sent-token')
     await stage.call()
@@ -212,7 +212,7 @@ describe('consent without a sign-in, on loopback', () => {
 
   it('incremental scopes: a new consent asks for the union', async () => {
     await using stage = await openStage()
-    await gives((await stage.challenge()).url)
+    await grantAt((await stage.challenge()).url)
     const browser = new Browser()
     const { url } = await stage.challenge({ tool: 'Mail.Send' })
     expect((await browser.get(url)).text).toContain('mail.read')
@@ -224,14 +224,15 @@ describe('consent without a sign-in, on loopback', () => {
 describe('a consent with too few scopes', () => {
   it('does not affect tools whose scopes are granted', async () => {
     await using stage = await openStage()
-    await gives((await stage.challenge()).url)
+    await grantAt((await stage.challenge()).url)
     await stage.call({ tool: 'Mail.Read' })
     const { url, checkUrl } = await stage.challenge({ tool: 'Mail.Send' })
     stage.provider.intercept = (request, _same, response) => {
       if (request.url !== '/token') return false
       const end = response.end.bind(response)
-      const lessOf = (body: string) => body.replace(/"scope":"[^"]*"/, '"scope":"openid"').padEnd(body.length)
-      Object.assign(response, { end: (body: unknown) => end(lessOf(String(body))) })
+      const fewerScopes = (body: string) =>
+        body.replace(/"scope":"[^"]*"/, '"scope":"openid"').padEnd(body.length)
+      Object.assign(response, { end: (body: unknown) => end(fewerScopes(String(body))) })
       return false
     }
     const before = stage.given.at(-1)?.token
@@ -245,7 +246,7 @@ describe('a consent with too few scopes', () => {
 describe('consent with a sign-in', () => {
   it('rule 25: the user of the ticket signs in, consents, and the call runs', async () => {
     await using stage = await openStage({ signIn: true })
-    const page = await gives((await stage.challenge({ userId: 'ann' })).url)
+    const page = await grantAt((await stage.challenge({ userId: 'ann' })).url)
     expect([page.status, page.text]).toEqual([200, expect.stringContaining('has been granted')])
     expect((await stage.call({ userId: 'ann' })).value).toBe('mail')
   })
@@ -268,13 +269,13 @@ describe('consent with a sign-in', () => {
   it('rule 25: a stolen ticket works for no other user', async () => {
     await using stage = await openStage({ signIn: true })
     const { url, checkUrl, id } = await stage.challenge({ userId: 'ann' })
-    const thief = new Browser()
-    const page = await thief.visit(url, { login: 'mallory' })
+    const attacker = new Browser()
+    const page = await attacker.visit(url, { login: 'mallory' })
     expect([page.status, page.text]).toEqual([403, expect.stringContaining('signed in as someone other')])
     expect(stage.provider.requests).toEqual([])
     expect(await stage.status(checkUrl)).toBe('pending')
-    expect((await thief.get(`${stage.url}/challenges/${id}/start`)).status).toBe(400)
-    expect((await gives(url)).status).toBe(200)
+    expect((await attacker.get(`${stage.url}/challenges/${id}/start`)).status).toBe(400)
+    expect((await grantAt(url)).status).toBe(200)
   })
 
   it('two users in one browser: each ticket requires its own user', async () => {
@@ -293,8 +294,8 @@ describe('consent with a sign-in', () => {
   it('rule 25: the user named in the config consents for a principal itself', async () => {
     await using stage = await openStage({ signIn: true })
     const { url } = await stage.challenge()
-    expect((await gives(url, 'ann')).status).toBe(403)
-    expect((await gives(url, 'boss')).status).toBe(200)
+    expect((await grantAt(url, 'ann')).status).toBe(403)
+    expect((await grantAt(url, 'boss')).status).toBe(200)
     expect((await stage.call()).value).toBe('mail')
   })
 })

@@ -65,13 +65,13 @@ describe('a session of three replicas', () => {
   it.each(Object.entries(CALL_WAYS))('%s: is served whichever replica is called', async (way, call) => {
     const { sessionId } = await open(replicas.url(0))
     const tool = way === 'OpenTool' || way === 'MCP' ? 'List_Add' : 'List.Add'
-    const said: unknown[] = []
+    const values: unknown[] = []
     for (const text of ['a', 'b', 'c', 'd']) {
       const answer = await call(replicas.next(), { tool, input: { text }, ...inSession(sessionId) })
       expect(answer).toMatchObject({ code: 'ok' })
-      said.push(answer.value?.result ?? answer.value)
+      values.push(answer.value?.result ?? answer.value)
     }
-    expect(said.at(-1)).toEqual(['opened on 0', 'a', 'b', 'c', 'd'])
+    expect(values.at(-1)).toEqual(['opened on 0', 'a', 'b', 'c', 'd'])
     expect(await close(replicas.url(1), sessionId)).toBe(204)
     expect(await close(replicas.url(2), sessionId)).toBe(404)
     const late = await call(replicas.next(), { tool, input: { text: 'e' }, ...inSession(sessionId) })

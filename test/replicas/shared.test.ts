@@ -116,14 +116,14 @@ describe('three replicas', () => {
   })
 
   it('rule 32: a change of a source waits on all, and is served by all when one accepts it', async () => {
-    const louder = async () => (await toolsOfAll()).map((tools) => tools.includes('louder'))
+    const listsNewTool = async () => (await toolsOfAll()).map((tools) => tools.includes('louder'))
     offered = { ...GREETING, description: 'Says hello, louder.' }
-    for (const tell of announce) tell()
+    for (const announceChange of announce) announceChange()
     const waiting = async () => (await admin(1, 'GET', 'pins?waiting=true')).pins.length
     await expect.poll(waiting, SOON).toBe(1)
-    expect(await louder()).toEqual([false, false, false])
+    expect(await listsNewTool()).toEqual([false, false, false])
     await admin(2, 'POST', 'pins/Greeter.hello/accept', {})
-    await expect.poll(louder, SOON).toEqual([true, true, true])
+    await expect.poll(listsNewTool, SOON).toEqual([true, true, true])
   })
 
   it('a reader of a stream on one gets, once and in order, the events that all write concurrently', async () => {

@@ -123,9 +123,9 @@ describe('collet serve --workers 2', () => {
       ),
     )
     process.kill(server.pid, 'SIGHUP')
-    const said = () =>
+    const lines = () =>
       server.output().match(/changed limits\.byTool(, server\.tls)?\.|Needs a restart: mcp\.name\./g)
-    await expect.poll(said, { timeout: 20_000 }).toHaveLength(4)
+    await expect.poll(lines, { timeout: 20_000 }).toHaveLength(4)
     for (const _ of Array(6).keys()) expect(await shownName()).toBe('second.example')
     expect((await call('Process.Work')).value).toBe('done')
   })

@@ -135,7 +135,7 @@ describe('a result of 5 MB', () => {
 
   it('MCP-182: refuses parameters of the wrong kind, so that no model reads the same part again and again', async () => {
     const uri = handleIn(await call('Big_Any'))
-    for (const [wrong, said] of [
+    for (const [wrong, message] of [
       [{ uri, path: '/issues', offset: 'two' }, '"offset" must be'],
       [{ uri, path: '/issues', limit: 1.5 }, '"limit" must be'],
       [{ uri, path: 7 }, '"path" must be'],
@@ -147,7 +147,7 @@ describe('a result of 5 MB', () => {
       [{ uri: 7 }, '"uri" must be'],
     ] as const) {
       const { isError, content } = await call('read_result', wrong)
-      expect([isError, content[0].text]).toEqual([true, expect.stringContaining(said)])
+      expect([isError, content[0].text]).toEqual([true, expect.stringContaining(message)])
     }
     const written = await call('read_result', { uri, path: '/issues', offset: '7', limit: '1', where: null })
     expect(written.content[0].text).toContain('items 7 to 7 of 5000')

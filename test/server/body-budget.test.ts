@@ -156,9 +156,9 @@ describe('connections', () => {
     first.destroy()
     for (;;) {
       const next = await open()
-      const said = await Promise.race([ask(next), once(next, 'close').then(() => 'closed')])
+      const ending = await Promise.race([ask(next), once(next, 'close').then(() => 'closed')])
       next.destroy()
-      if (said !== 'closed') break
+      if (ending !== 'closed') break
     }
     second.destroy()
   })

@@ -215,14 +215,14 @@ describe('GET /admin/calls/events', () => {
     const stream = await follow(server.url, { 'x-api-key': secret })
     const session = await browserSession(secret)
     const page = await follow(server.url, session)
-    const stays = await follow(server.url, await browserSession(WATCH))
-    const streams = [stream, page, stays]
+    const open = await follow(server.url, await browserSession(WATCH))
+    const streams = [stream, page, open]
     await vi.waitFor(() => expect(streams.every(({ keepAlives }) => keepAlives > 0)).toBe(true), PATIENCE)
     expect(streams.map(({ isOver }) => isOver)).toEqual([false, false, false])
     expect((await ask('DELETE', `/admin/keys/${keyId}`)).ok).toBe(true)
     await vi.waitFor(() => expect([stream.isOver, page.isOver]).toEqual([true, true]), PATIENCE)
     expect([stream.end?.code, page.end?.code]).toEqual(['unauthenticated', 'unauthenticated'])
-    expect(stays.isOver).toBe(false)
+    expect(open.isOver).toBe(false)
   })
 
   it('ends with the server, with a reason', async () => {

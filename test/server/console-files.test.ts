@@ -196,16 +196,16 @@ describe('the files of the console', () => {
   })
 
   it('browsers that open the root are redirected to the console, programs get the addresses', async () => {
-    const led = await get('/', HTML)
-    expect([led.status, led.headers.get('location'), led.headers.get('vary')]).toEqual([
+    const redirect = await get('/', HTML)
+    expect([redirect.status, redirect.headers.get('location'), redirect.headers.get('vary')]).toEqual([
       303,
       '/console',
       'accept',
     ])
     for (const accept of ['*/*', 'application/json', 'text/plain, text/htmlx']) {
-      const told = await get('/', { accept })
-      expect([told.status, told.headers.get('vary')]).toEqual([200, 'accept'])
-      expect(await told.json()).toEqual({
+      const reply = await get('/', { accept })
+      expect([reply.status, reply.headers.get('vary')]).toEqual([200, 'accept'])
+      expect(await reply.json()).toEqual({
         name: 'collet',
         protocols: {
           mcp: `${server.url}/mcp`,
@@ -225,8 +225,8 @@ it('works below a path prefix of a proxy', async () => {
   expect(await (await fetch(`${server.url}/console/calls`)).text()).toContain(
     '<base href="/tools&amp;co/console/">',
   )
-  const led = await fetch(server.url, { headers: HTML, redirect: 'manual' })
-  expect(led.headers.get('location')).toBe('/tools&co/console')
+  const redirect = await fetch(server.url, { headers: HTML, redirect: 'manual' })
+  expect(redirect.headers.get('location')).toBe('/tools&co/console')
 })
 
 it('a copy that was built without the console reports it, and finds the console once it is built', async () => {

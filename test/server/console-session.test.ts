@@ -217,8 +217,8 @@ describe('signing in to the console of a server with keys', () => {
     expect((await browser.ask('/v1/tools')).text).toContain('Sign in with an API key to call tools')
     expect((await browser.ask('/admin/secrets')).status).toBe(200)
     const link = await browser.ask('/admin/sign-in', { body: { approval: 'abc-1' } })
-    const led = await browser.ask(link.json.url.slice(server.url.length))
-    expect([led.status, led.headers.get('location')?.split('#')[0]]).toEqual([
+    const redirect = await browser.ask(link.json.url.slice(server.url.length))
+    expect([redirect.status, redirect.headers.get('location')?.split('#')[0]]).toEqual([
       303,
       '/console/approvals/abc-1',
     ])
@@ -250,10 +250,10 @@ describe('another program on this host, which also receives the cookie', () => {
       const person = new Browser(server.url)
       await person.signIn(kind === 'key' ? { key: KEY } : { link: await link() })
       expect((await person.ask('/console/session')).json.principal).not.toBe(null)
-      const thief = new Browser(server.url)
-      thief.cookie = person.cookie
-      const told = await thief.ask('/console/session')
-      expect(told.json).toMatchObject({ principal: null, csrf: null, expiresAt: null })
+      const attacker = new Browser(server.url)
+      attacker.cookie = person.cookie
+      const reply = await attacker.ask('/console/session')
+      expect(reply.json).toMatchObject({ principal: null, csrf: null, expiresAt: null })
       // The description of the routes is equal for all callers and contains no data.
       const admin = server.routes.filter(
         ({ path }) => path.startsWith('/admin/') && path !== '/admin/openapi.json',
@@ -261,16 +261,16 @@ describe('another program on this host, which also receives the cookie', () => {
       expect(admin.length).toBeGreaterThan(45)
       for (const { method, path } of admin) {
         const body = method === 'POST' ? {} : undefined
-        const { status, text } = await thief.ask(path.replaceAll(/:\w+/g, 'x'), { method, body })
+        const { status, text } = await attacker.ask(path.replaceAll(/:\w+/g, 'x'), { method, body })
         expect([method, path, status]).toEqual([method, path, 401])
         expect(text).not.toContain(person.csrf)
       }
       for (const path of ['/console', '/console/calls', '/approvals', '/approvals/x', '/sign-in/x', '/'])
-        expect((await thief.ask(path)).text).not.toContain(person.csrf)
-      expect((await thief.ask('/console/session', { method: 'DELETE' })).status).toBe(403)
+        expect((await attacker.ask(path)).text).not.toContain(person.csrf)
+      expect((await attacker.ask('/console/session', { method: 'DELETE' })).status).toBe(403)
       // A token derived from the other kind is refused too.
-      thief.csrf = person.csrf.replace(/^\w+/, kind === 'key' ? 'operator' : 'key')
-      expect((await thief.ask('/admin/keys')).status).toBe(401)
+      attacker.csrf = person.csrf.replace(/^\w+/, kind === 'key' ? 'operator' : 'key')
+      expect((await attacker.ask('/admin/keys')).status).toBe(401)
     },
   )
 })

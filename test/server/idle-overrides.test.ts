@@ -24,8 +24,8 @@ afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close()
 })
 
-async function start(said: object, changes: Partial<Settings> = {}) {
-  const options = SOURCE_OPTIONS.parse({ type: 'command', isolation: 'none', commands: COMMANDS, ...said })
+async function start(written: object, changes: Partial<Settings> = {}) {
+  const options = SOURCE_OPTIONS.parse({ type: 'command', isolation: 'none', commands: COMMANDS, ...written })
   const settings = sqliteSettings({ sources: new Map([['Fs', options]]), ...changes })
   const server = await startServer(settings)
   closing.push(() => rmSync(settings.dataFolder, { recursive: true, force: true }))
@@ -46,8 +46,8 @@ async function sourceOf({ url }: RunningServer, { dataFolder }: Settings) {
 
 /** The doctor's findings about one source with this configuration, on the store of a server. */
 async function examine(settings: Settings, source: object) {
-  const said = { type: 'command', isolation: 'none', commands: COMMANDS }
-  const checks = await diagnose(settings, { Fs: { ...said, ...source } })
+  const written = { type: 'command', isolation: 'none', commands: COMMANDS }
+  const checks = await diagnose(settings, { Fs: { ...written, ...source } })
   return checks.filter(({ level }) => level !== 'ok')
 }
 
@@ -75,8 +75,8 @@ describe('an operator’s override for a tool that does not exist', () => {
     ],
     ['scopes', { tools: { 'wirte-file': { scopes: ['files:write'] } } }, 'Did you mean "write-file"?'],
     ['a pattern, where names are exact', { tools: { 'write*': { approval: 'always' } } }, '"write*"'],
-  ])('withholds the tools of the source: %s', async (_what, said, words) => {
-    const { server, settings } = await start(said)
+  ])('withholds the tools of the source: %s', async (_what, written, words) => {
+    const { server, settings } = await start(written)
     expect(await toolsOf(server)).toEqual([])
     // The banner, the list of sources and the log state the reason.
     expect(server.warnings.join()).toContain(words)
@@ -116,8 +116,8 @@ describe('an operator’s override for a tool that does not exist', () => {
       ['Fs.write_file', 'Fs.read_file', 'Fs.delete_file'],
       'Did you mean "read-file"?',
     ],
-  ])('is reported, and the other tools are served: %s', async (_what, said, served, words) => {
-    const { server, settings } = await start(said)
+  ])('is reported, and the other tools are served: %s', async (_what, written, served, words) => {
+    const { server, settings } = await start(written)
     expect((await toolsOf(server)).toSorted()).toEqual(served.toSorted())
     expect(server.warnings.join()).toContain(words)
     expect(await sourceOf(server, settings)).toMatchObject({

@@ -195,13 +195,13 @@ describe('an OTC source that keeps its ids', () => {
     const keeping = SOURCE_OPTIONS.parse({ type: 'otc', url: first.url, ids: 'keep' })
     const plain = SOURCE_OPTIONS.parse({ type: 'otc', url: first.url })
     const rules = new Map(['SMS.Sned', 'Plain.Send', 'Own.Say'].map((name) => [name, {}]))
-    const governing = (others: Record<string, SourceOptions>) => ({
+    const settingsFor = (others: Record<string, SourceOptions>) => ({
       approvals: { perTool: rules, whenPerTool: new Map() },
       tools: [sampleTool('Own.Say@2.0.0', () => 'ours')],
       sources: Object.entries({ First: keeping, ...others }),
     })
     const named = (others: Record<string, SourceOptions>) =>
-      overridesOf('First', keeping, governing(others)).map(({ name, guards }) => ({ name, guards }))
+      overridesOf('First', keeping, settingsFor(others)).map(({ name, guards }) => ({ name, guards }))
     expect(named({ Plain: plain })).toEqual([{ name: 'SMS.Sned', guards: true }])
     expect(named({ Second: keeping })).toEqual([
       { name: 'SMS.Sned', guards: true },

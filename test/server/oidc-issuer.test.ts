@@ -168,13 +168,15 @@ describe('tokens of an OpenID Connect issuer', () => {
       .setProtectedHeader({ alg: 'HS256', kid: 'k1' })
       .sign(new TextEncoder().encode(SECRET))
     await expect(authenticator()(forged)).rejects.toMatchObject(refused)
-    const rogue = new FakeIssuer()
-    await rogue.addKey('k9', 'RS512')
-    idp.foreignKeys = [{ ...(await rogue.publicKey('k9')), alg: 'RS256' }]
-    await expect(authenticator()(await rogue.sign(valid, { kid: 'k9' }))).rejects.toMatchObject(refused)
-    const { alg: _alg, ...unbound } = await rogue.publicKey('k9')
+    const otherIssuer = new FakeIssuer()
+    await otherIssuer.addKey('k9', 'RS512')
+    idp.foreignKeys = [{ ...(await otherIssuer.publicKey('k9')), alg: 'RS256' }]
+    await expect(authenticator()(await otherIssuer.sign(valid, { kid: 'k9' }))).rejects.toMatchObject(refused)
+    const { alg: _alg, ...unbound } = await otherIssuer.publicKey('k9')
     idp.foreignKeys = [unbound]
-    expect(await authenticator()(await rogue.sign(valid, { kid: 'k9' }))).toMatchObject({ tenant: 'acme' })
+    expect(await authenticator()(await otherIssuer.sign(valid, { kid: 'k9' }))).toMatchObject({
+      tenant: 'acme',
+    })
     const narrow = authenticator({ issuers: [issuerSettings({ algorithms: ['ES256'] })] })
     await expect(narrow(await idp.sign(valid))).rejects.toMatchObject({ code: expect.any(String) })
   })
@@ -222,12 +224,12 @@ describe('the keys of an issuer', () => {
     await check(await idp.sign(valid))
     clock.advance(MINUTE_MS)
     await idp.addKey('k2')
-    const stranger = new FakeIssuer()
-    for (const kid of ['x1', 'x2', 'x3']) await stranger.addKey(kid)
+    const otherIssuer = new FakeIssuer()
+    for (const kid of ['x1', 'x2', 'x3']) await otherIssuer.addKey(kid)
     expect(await check(await idp.sign(valid, { kid: 'k2' }))).toMatchObject({ tenant: 'acme' })
     expect(idp.asked).toHaveLength(4)
     for (const kid of ['x1', 'x2', 'x3']) {
-      await expect(check(await stranger.sign(valid, { kid }))).rejects.toMatchObject(refused)
+      await expect(check(await otherIssuer.sign(valid, { kid }))).rejects.toMatchObject(refused)
     }
     expect(idp.asked).toHaveLength(4)
   })
@@ -314,10 +316,12 @@ describe('the keys of an issuer', () => {
   it.each([{ use: 'enc' }, { key_ops: ['encrypt'] }, { key_ops: 'verify' }])(
     'a key with %j verifies no signature',
     async (purpose) => {
-      const rogue = new FakeIssuer()
-      await rogue.addKey('k9')
-      idp.foreignKeys = [{ ...(await rogue.publicKey('k9')), ...purpose }]
-      await expect(authenticator()(await rogue.sign(valid, { kid: 'k9' }))).rejects.toMatchObject(refused)
+      const otherIssuer = new FakeIssuer()
+      await otherIssuer.addKey('k9')
+      idp.foreignKeys = [{ ...(await otherIssuer.publicKey('k9')), ...purpose }]
+      await expect(authenticator()(await otherIssuer.sign(valid, { kid: 'k9' }))).rejects.toMatchObject(
+        refused,
+      )
     },
   )
 

@@ -46,8 +46,8 @@ describe('a request that is refused for its credential', () => {
       .toMatchObject(
         wrong.map(([, resource]) => ({ ...unknown, action: 'authenticate', resource, reason: 'credential' })),
       )
-    const said = JSON.stringify(await audit())
-    for (const secret of ['k-wrong', expired]) expect(said).not.toContain(secret)
+    const denials = JSON.stringify(await audit())
+    for (const secret of ['k-wrong', expired]) expect(denials).not.toContain(secret)
   })
 
   it('is not listed when the credential is good', async () => {

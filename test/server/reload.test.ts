@@ -51,7 +51,7 @@ afterEach(async () => {
 async function start(given: Partial<Settings> = {}) {
   let settings = testSettings({ auth: AUTH, ...given })
   const { dataFolder } = settings
-  const heard: (Reloaded | Error)[] = []
+  const reported: (Reloaded | Error)[] = []
   let broken: Error | undefined
   const server = await startServer(settings, {
     graceMs: 200,
@@ -60,13 +60,13 @@ async function start(given: Partial<Settings> = {}) {
         if (broken !== undefined) throw broken
         return settings
       },
-      onRead: (outcome) => heard.push(outcome),
+      onRead: (outcome) => reported.push(outcome),
     },
   })
   running.push({ server, folder: dataFolder })
   return {
     server,
-    heard,
+    reported,
     change(changes: Partial<Settings>) {
       broken = undefined
       settings = { ...settings, ...changes }
@@ -94,7 +94,7 @@ const call = (url: string, tool: string, key = KEY) =>
 
 describe('POST /admin/reload', () => {
   it('requires the start token or a server-wide admin:reload, and answers with the result', async () => {
-    const { server, change, heard } = await start()
+    const { server, change, reported } = await start()
     change({
       calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 5_000 },
       mcp: { enabled: true, name: 'x', instructions: undefined, pageSize: 1_000, taskAfterMs: 800 },
@@ -102,17 +102,17 @@ describe('POST /admin/reload', () => {
     expect((await post(server.url, '/admin/reload', 'nobody')).status).toBe(401)
     expect((await post(server.url, '/admin/reload', KEY)).status).toBe(403)
     expect((await post(server.url, '/admin/reload', RIVAL)).status).toBe(403)
-    expect(heard).toEqual([])
+    expect(reported).toEqual([])
     const done = await post(server.url, '/admin/reload', ADMIN)
     const answer = { applied: ['calls.maxResultBytes'], needs_restart: ['mcp.name'], refused: [] }
     expect([done.status, done.json]).toEqual([200, answer])
     const token = readFileSync(server.startTokenFile, 'utf8').trim()
     expect((await post(server.url, '/admin/reload', token)).json).toEqual({ ...answer, applied: [] })
-    expect(heard).toHaveLength(2)
+    expect(reported).toHaveLength(2)
   })
 
   it('refuses a bad config with its reasons, and keeps the previous config', async () => {
-    const { server, change, breakWith, heard } = await start()
+    const { server, change, breakWith, reported } = await start()
     breakWith(
       new ConfigError([{ severity: 'error', file: '/c.ts', where: 'limits.total', message: 'is wrong.' }]),
     )
@@ -123,7 +123,7 @@ describe('POST /admin/reload', () => {
     ])
     change({ auth: { apiKeys: [], jwt: undefined } })
     expect((await post(server.url, '/admin/reload', ADMIN)).json.message).toContain('Restart it')
-    expect(heard.every((outcome) => outcome instanceof Error)).toBe(true)
+    expect(reported.every((outcome) => outcome instanceof Error)).toBe(true)
     expect((await post(server.url, '/admin/reload', ADMIN)).status).toBe(400)
   })
 
@@ -297,9 +297,9 @@ describe('the effects of a reload', () => {
   })
 
   it('webhooks: an added one is notified of the next approval, also on this machine', async () => {
-    const told = Promise.withResolvers<string>()
+    const read = Promise.withResolvers<string>()
     const receiver = createServer((request, response) => {
-      request.setEncoding('utf8').on('data', (text: string) => told.resolve(text))
+      request.setEncoding('utf8').on('data', (text: string) => read.resolve(text))
       request.on('end', () => response.end())
     }).listen(0, '127.0.0.1')
     await once(receiver, 'listening')
@@ -316,7 +316,7 @@ describe('the effects of a reload', () => {
     })
     expect((await post(server.url, '/admin/reload', ADMIN)).json.applied).toEqual(['webhooks'])
     expect((await call(server.url, 'Kit.Ask')).code).toBe('approval_required')
-    expect(await told.promise).toContain('Kit.Ask')
+    expect(await read.promise).toContain('Kit.Ask')
     receiver.close()
   })
 })

@@ -115,11 +115,13 @@ describe.each([
     await order('told', 9)
     const { json } = await server.ask('/admin/calls?tool=Shop.Order&limit=1', { as: 'auditor' })
     const shown = await server.ask(`/admin/calls/${json.calls[0].record}?contents=no`, { as: 'auditor' })
-    const told = shown.json.call.steps.map((step: { call_id: string; timeline: { event: string }[] }) => [
-      step.call_id,
-      ...step.timeline.map(({ event }) => event),
-    ])
-    expect(told).toEqual([
+    const timelines = shown.json.call.steps.map(
+      (step: { call_id: string; timeline: { event: string }[] }) => [
+        step.call_id,
+        ...step.timeline.map(({ event }) => event),
+      ],
+    )
+    expect(timelines).toEqual([
       ['told/Shop.Reserve', 'called', 'returned'],
       [
         ...['told/Shop.Pay', 'called', 'interrupt.requested', 'node.suspended'],

@@ -34,7 +34,7 @@ export async function startProject(folder: string, store: string): Promise<SoakP
       Otc: { type: 'otc', url: '${upstream.url}', apiKey: '${API_KEY}' },
       Opentool: { type: 'opentool', url: '${upstream.url}', apiKey: '${API_KEY}' },
     },`
-  const server = await startIn(join(folder, 'watched'), store, sources, TELLING).catch(
+  const server = await startIn(join(folder, 'watched'), store, sources, REPORTING).catch(
     async (error: unknown) => {
       await upstream.stop()
       throw error
@@ -51,7 +51,7 @@ export async function startProject(folder: string, store: string): Promise<SoakP
   }
 }
 
-const TELLING = {
+const REPORTING = {
   NODE_OPTIONS: `--import=${pathToFileURL(join(import.meta.dirname, 'report-live-memory.ts')).href}`,
 }
 const ANSWER = /^living (\d+) (\d+)$/gm

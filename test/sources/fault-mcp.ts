@@ -11,7 +11,7 @@ export function faulty(faults: string, more: readonly string[] = []) {
 }
 
 /** The JSON that the fault server writes as text. */
-export function said(value: unknown): unknown {
+export function contentOf(value: unknown): unknown {
   const { content } = value as { readonly content: readonly { readonly text: string }[] }
   return JSON.parse(content[0]?.text ?? 'null')
 }

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
-import { faulty, said } from './fault-mcp.ts'
+import { contentOf, faulty } from './fault-mcp.ts'
 import { type OpenedMcp, openMcp } from './open-mcp.ts'
 
 const MIB = 1_048_576
@@ -115,7 +115,7 @@ describe('an upstream that sends without end', () => {
       const steps: number[] = []
       const { cpuMs } = await costOf(async () => {
         const progress = (done: number): void => void steps.push(done)
-        expect(said(await upstream.call('flood', { notices: 100_000 }, { progress }))).toBe('flooded')
+        expect(contentOf(await upstream.call('flood', { notices: 100_000 }, { progress }))).toBe('flooded')
       })
       expect(steps[0]).toBe(1)
       expect(steps.length).toBeLessThan(1000)

@@ -9,7 +9,7 @@ async function startFaulty(
   onCall: Answer,
   traits: { readonly isDeaf?: true; readonly isModern?: true; readonly onListen?: Answer } = {},
 ) {
-  const heard: unknown[] = []
+  const received: unknown[] = []
   const server = createServer((request, response) => {
     if (request.method !== 'POST') {
       response.writeHead(405).end()
@@ -21,7 +21,7 @@ async function startFaulty(
     })
     request.on('end', () => {
       const message = JSON.parse(body)
-      heard.push(message)
+      received.push(message)
       const json = (result: object): void => {
         response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 's1' })
         response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result }))
@@ -57,7 +57,7 @@ async function startFaulty(
   if (address === null || typeof address === 'string') throw new Error('no TCP address')
   return {
     url: `http://127.0.0.1:${address.port}/mcp`,
-    heard,
+    received,
     async close() {
       server.closeAllConnections()
       await new Promise((resolve) => server.close(resolve))
@@ -161,10 +161,12 @@ describe('rule 9: the retry advice of a failed call', () => {
     await upstream.discover()
     const stop = new AbortController()
     const waiting = upstream.call('t', {}, { signal: stop.signal })
-    await vi.waitUntil(() => server.heard.some((message) => JSON.stringify(message).includes('tools/call')))
+    await vi.waitUntil(() =>
+      server.received.some((message) => JSON.stringify(message).includes('tools/call')),
+    )
     stop.abort(new Error('enough'))
     await expect(waiting).rejects.toThrow('enough')
-    await vi.waitUntil(() => JSON.stringify(server.heard).includes('notifications/cancelled'))
+    await vi.waitUntil(() => JSON.stringify(server.received).includes('notifications/cancelled'))
     await vi.waitUntil(() => hasEnded)
     await server.close()
   })

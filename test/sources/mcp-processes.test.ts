@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, it, vi } from 'vitest'
 import { ProcessLimit } from '#sources/mcp/pool'
-import { faulty, isAlive, said } from './fault-mcp.ts'
+import { contentOf, faulty, isAlive } from './fault-mcp.ts'
 import { openMcp } from './open-mcp.ts'
 import { openTestMcp } from './test-mcp.ts'
 
@@ -15,7 +15,7 @@ const BOB = { id: 'key:bob', tenant: 'default', scopes: [] }
 describe('processes of MCP programs', () => {
   it('MCP-101: are ended with all processes they started, even if they ignore signals', async () => {
     const upstream = openMcp(faulty('stubborn'))
-    const pids = said(await upstream.call('fork'))
+    const pids = contentOf(await upstream.call('fork'))
     if (!Array.isArray(pids)) throw new Error('no pids')
     expect(pids.map(isAlive)).toEqual([true, true])
     await upstream.source.close()
@@ -34,14 +34,14 @@ describe('processes of MCP programs', () => {
       '--input-type=module',
     ]
     const { stdout } = await promisify(execFile)(process.execPath, [...flags, '-e', code])
-    const pids = said(JSON.parse(stdout))
+    const pids = contentOf(JSON.parse(stdout))
     if (!Array.isArray(pids)) throw new Error('no pids')
     await vi.waitUntil(() => !pids.some(isAlive), { timeout: 5000 })
   }, 20_000)
 
   it('end when their parent dies', async () => {
     const upstream = openTestMcp(faulty('plain'))
-    const pids = said(await upstream.call('fork'))
+    const pids = contentOf(await upstream.call('fork'))
     if (!Array.isArray(pids)) throw new Error('no pids')
     await upstream.call('die').catch(() => undefined)
     await vi.waitUntil(() => !pids.some(isAlive), { timeout: 5000 })
@@ -49,7 +49,7 @@ describe('processes of MCP programs', () => {
 
   it('are ended when idle', async () => {
     const upstream = openTestMcp({ ...faulty('plain'), idleMs: 200 })
-    const pid = Number(said(await upstream.call('pid')))
+    const pid = Number(contentOf(await upstream.call('pid')))
     await vi.waitUntil(() => !isAlive(pid), { timeout: 5000 })
     expect(upstream.source.health()).toEqual({ state: 'ready' })
   })
@@ -57,10 +57,10 @@ describe('processes of MCP programs', () => {
   it('are limited per source: an idle one is replaced, a busy one is not', async () => {
     const upstream = openTestMcp({ ...faulty('plain'), maxConnections: 2 })
     await upstream.discover()
-    const first = Number(said(await upstream.call('pid', {}, { principal: ALICE })))
-    const second = Number(said(await upstream.call('pid', {}, { principal: BOB })))
+    const first = Number(contentOf(await upstream.call('pid', {}, { principal: ALICE })))
+    const second = Number(contentOf(await upstream.call('pid', {}, { principal: BOB })))
     const carol = { id: 'key:carol', tenant: 'default', scopes: [] }
-    const third = Number(said(await upstream.call('pid', {}, { principal: carol })))
+    const third = Number(contentOf(await upstream.call('pid', {}, { principal: carol })))
     expect([first, second, third].filter(isAlive).length).toBeLessThanOrEqual(2)
     const stop = new AbortController()
     const busy = [BOB, carol].map((principal) =>

@@ -6,7 +6,7 @@ import type { Elicitation } from '#kernel/base/elicitation'
 import { MCP_OPTIONS } from '#sources/mcp/options'
 import { endpointOf } from '#sources/mcp/upstream'
 import { callContext } from './call-context.ts'
-import { faulty, isAlive, said } from './fault-mcp.ts'
+import { contentOf, faulty, isAlive } from './fault-mcp.ts'
 import { openTestMcp } from './test-mcp.ts'
 
 const ALICE = { id: 'key:alice', tenant: 'default', scopes: [] }
@@ -26,18 +26,18 @@ describe('a program that speaks MCP', () => {
   it('MCP/T-24: may exit or stay silent at the era probe', async () => {
     const quits = await openTestMcp(faulty('quits')).discover()
     expect(quits.tools.length).toBe(16)
-    const deaf = openTestMcp({ ...faulty('deaf'), connectTimeoutMs: 20_000 })
-    expect((await deaf.discover()).tools.length).toBe(16)
+    const unresponsive = openTestMcp({ ...faulty('deaf'), connectTimeoutMs: 20_000 })
+    expect((await unresponsive.discover()).tools.length).toBe(16)
   }, 30_000)
 
   it('MCP-99: may write lines that are not messages', async () => {
     const upstream = openTestMcp(faulty('garbage'))
-    expect(said(await upstream.call('count'))).toBe(1)
+    expect(contentOf(await upstream.call('count'))).toBe(1)
   })
 
   it('MCP/T-29: may be of the first revision', async () => {
     const upstream = openTestMcp(faulty('ancient'))
-    expect(said(await upstream.call('count'))).toBe(1)
+    expect(contentOf(await upstream.call('count'))).toBe(1)
   })
 
   it('MCP/T-12: is read to the last page, and repeated cursors end the list', async () => {
@@ -58,7 +58,7 @@ describe('a program that speaks MCP', () => {
   it('gets only the environment configured for it', async () => {
     vi.stubEnv('COLLET_TEST_CANARY', 'canary')
     const upstream = openTestMcp({ ...faulty('plain'), env: { OWN: 'value' } })
-    const environment = said(await upstream.call('env'))
+    const environment = contentOf(await upstream.call('env'))
     expect(environment).toMatchObject({ OWN: 'value' })
     expect(JSON.stringify(environment)).not.toContain('canary')
     vi.unstubAllEnvs()
@@ -66,7 +66,7 @@ describe('a program that speaks MCP', () => {
 
   it('rule 27: gets the key of the effect in _meta', async () => {
     const upstream = openTestMcp(faulty('plain'))
-    expect(said(await upstream.call('meta'))).toMatchObject({ 'collet/idempotencyKey': 'effect-key' })
+    expect(contentOf(await upstream.call('meta'))).toMatchObject({ 'collet/idempotencyKey': 'effect-key' })
   })
 
   it('MCP-82: reports its progress', async () => {
@@ -87,18 +87,18 @@ describe('a program that speaks MCP', () => {
     await upstream.call('count')
     stop.abort(new DOMException('The tool ran out of time.', 'TimeoutError'))
     await expect(waiting).rejects.toMatchObject({ name: 'TimeoutError' })
-    expect(said(await upstream.call('cancelled'))).toBe(1)
+    expect(contentOf(await upstream.call('cancelled'))).toBe(1)
   })
 
   it('§7.3: keeps state per principal and per user', async () => {
     const upstream = openTestMcp(faulty('plain'))
-    expect(said(await upstream.call('count', {}, { principal: ALICE }))).toBe(1)
-    expect(said(await upstream.call('count', {}, { principal: ALICE }))).toBe(2)
-    expect(said(await upstream.call('count', {}, { principal: BOB }))).toBe(1)
-    expect(said(await upstream.call('count', {}, { principal: ALICE, userId: 'u1' }))).toBe(1)
+    expect(contentOf(await upstream.call('count', {}, { principal: ALICE }))).toBe(1)
+    expect(contentOf(await upstream.call('count', {}, { principal: ALICE }))).toBe(2)
+    expect(contentOf(await upstream.call('count', {}, { principal: BOB }))).toBe(1)
+    expect(contentOf(await upstream.call('count', {}, { principal: ALICE, userId: 'u1' }))).toBe(1)
     const shared = openTestMcp({ ...faulty('plain'), connection: 'shared' })
-    expect(said(await shared.call('count', {}, { principal: ALICE }))).toBe(1)
-    expect(said(await shared.call('count', {}, { principal: BOB }))).toBe(2)
+    expect(contentOf(await shared.call('count', {}, { principal: ALICE }))).toBe(1)
+    expect(contentOf(await shared.call('count', {}, { principal: BOB }))).toBe(2)
   })
 
   it('§7.3: gives a session its own process, and ends both together', async () => {
@@ -109,9 +109,9 @@ describe('a program that speaks MCP', () => {
     expect(session?.isOptional).toBe(true)
     const state = await session?.open(IN_SESSION)
     await upstream.call('count')
-    expect(said(await upstream.call('count', {}, { session: state }))).toBe(1)
-    expect(said(await upstream.call('count', {}, { session: state }))).toBe(2)
-    const pid = Number(said(await upstream.call('pid', {}, { session: state })))
+    expect(contentOf(await upstream.call('count', {}, { session: state }))).toBe(1)
+    expect(contentOf(await upstream.call('count', {}, { session: state }))).toBe(2)
+    const pid = Number(contentOf(await upstream.call('pid', {}, { session: state })))
     await session?.close?.(state, IN_SESSION)
     await vi.waitUntil(() => !isAlive(pid), { timeout: 5000 })
   })
@@ -138,7 +138,7 @@ describe('a program that speaks MCP', () => {
       asked.push(question)
       return { action: 'accept', content: { name: 'Ann' } } as const
     }
-    expect(said(await upstream.call('ask', { question: 'Who?' }, { elicit }))).toEqual({
+    expect(contentOf(await upstream.call('ask', { question: 'Who?' }, { elicit }))).toEqual({
       action: 'accept',
       content: { name: 'Ann' },
     })
@@ -150,7 +150,7 @@ describe('a program that speaks MCP', () => {
         untrusted: true,
       },
     ])
-    expect(said(await upstream.call('ask', {}))).toEqual({ action: 'decline' })
+    expect(contentOf(await upstream.call('ask', {}))).toEqual({ action: 'decline' })
   })
 
   it('MCP-80: sends the user to a page first, and repeats the call afterwards', async () => {
@@ -160,7 +160,7 @@ describe('a program that speaks MCP', () => {
       asked.push(question)
       return { action: 'accept' } as const
     }
-    expect(said(await upstream.call('visit', {}, { elicit }))).toBe('visited')
+    expect(contentOf(await upstream.call('visit', {}, { elicit }))).toBe('visited')
     const message = 'The MCP server "Up" asks: Sign in'
     expect(asked).toEqual([
       { mode: 'url', message, url: 'https://up.example/sign-in', id: 'e1', untrusted: true },
@@ -181,7 +181,7 @@ describe('a program that speaks MCP', () => {
         upstream.call('ask', {}, { elicit: async () => ({ action: 'accept', content: { name } }) }),
       ),
     )
-    expect(answers.map(said)).toEqual(names.map((name) => ({ action: 'accept', content: { name } })))
+    expect(answers.map(contentOf)).toEqual(names.map((name) => ({ action: 'accept', content: { name } })))
   })
 
   it('ledger §3: a question that matches two calls is cancelled, not answered by the wrong user', async () => {
@@ -190,7 +190,7 @@ describe('a program that speaks MCP', () => {
     const elicit = vi.fn(async () => ({ action: 'accept', content: { name: 'Ann' } }) as const)
     const stop = new AbortController()
     const waiting = upstream.call('wait', {}, { signal: stop.signal })
-    expect(said(await upstream.call('ask', {}, { elicit }))).toEqual({ action: 'cancel' })
+    expect(contentOf(await upstream.call('ask', {}, { elicit }))).toEqual({ action: 'cancel' })
     expect(elicit).not.toHaveBeenCalled()
     stop.abort(new Error('enough'))
     await expect(waiting).rejects.toThrow('enough')
@@ -227,7 +227,7 @@ describe('a program that fails', () => {
     await upstream.call('die').catch(() => undefined)
     const refused = await upstream.call('count').catch((error: unknown) => error)
     expect(refused).toMatchObject({ code: 'upstream_failed', canRetry: true })
-    await vi.waitFor(async () => expect(said(await upstream.call('count'))).toBe(1), {
+    await vi.waitFor(async () => expect(contentOf(await upstream.call('count'))).toBe(1), {
       timeout: 5000,
       interval: 100,
     })
@@ -297,7 +297,7 @@ describe('a program that fails', () => {
 
   it('large results are accepted', async () => {
     const upstream = openTestMcp(faulty('plain'))
-    expect(String(said(await upstream.call('huge', { bytes: 5_000_000 }))).length).toBe(5_000_000)
+    expect(String(contentOf(await upstream.call('huge', { bytes: 5_000_000 }))).length).toBe(5_000_000)
   })
 
   it('that cannot be started is reported', async () => {

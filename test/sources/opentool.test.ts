@@ -78,12 +78,12 @@ describe('an OpenTool server as a source', () => {
     const source = open(url, { apiKey: 'k-us' })
     const discovery = await source.discover(NEVER)
     expect(await source.invoke(invocationOf(discovery, 'A_B'))).toBe('x')
-    const stranger = open(url, { apiKey: 'k-stranger' })
-    await expect(stranger.invoke(invocationOf(discovery, 'A_B'))).rejects.toMatchObject({
+    const wrongKey = open(url, { apiKey: 'k-stranger' })
+    await expect(wrongKey.invoke(invocationOf(discovery, 'A_B'))).rejects.toMatchObject({
       code: 'upstream_failed',
       message: `${url} does not accept the credentials of this server; ask its operator.`,
     })
-    expect(stranger.health().state).toBe('degraded')
+    expect(wrongKey.health().state).toBe('degraded')
   })
 
   it('passes on missing requirements and errors of the other server', async () => {

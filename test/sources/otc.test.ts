@@ -30,10 +30,10 @@ async function faultyServer(
       text += String(chunk)
     })
     request.on('end', () => {
-      const said = answer(request.url ?? '', text === '' ? null : JSON.parse(text))
-      if (said === 'break') return request.socket.destroy()
-      response.writeHead(said.status, { 'content-type': 'application/json', ...said.headers })
-      return response.end(JSON.stringify(said.body ?? {}))
+      const reply = answer(request.url ?? '', text === '' ? null : JSON.parse(text))
+      if (reply === 'break') return request.socket.destroy()
+      response.writeHead(reply.status, { 'content-type': 'application/json', ...reply.headers })
+      return response.end(JSON.stringify(reply.body ?? {}))
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -217,8 +217,8 @@ describe('an OTC server as a source', () => {
     ['an unknown tool', { status: 400, body: { message: 'There is no such tool.' } }, { canRetry: false }],
   ] as const)(
     'rule 9: %s',
-    async (_title, said, expected) => {
-      const url = await faultyServer((path) => (path === '/tools' ? { status: 200, body: LIST } : said))
+    async (_title, reply, expected) => {
+      const url = await faultyServer((path) => (path === '/tools' ? { status: 200, body: LIST } : reply))
       const source = open(url)
       const discovery = await source.discover(NEVER)
       await expect(source.invoke(invocationOf(discovery, 'A.B'))).rejects.toMatchObject({

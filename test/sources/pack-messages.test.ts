@@ -54,14 +54,14 @@ async function openPipe(bounds: Partial<ChannelBounds> = {}) {
     for (const socket of [pack, ours]) socket.destroy()
     server.close()
   })
-  const heard: unknown[] = []
+  const received: unknown[] = []
   const broken = Promise.withResolvers<string>()
   const channel = new PackChannel(
     ours,
     { ...BOUNDS, ...bounds },
-    { onMessage: (message) => heard.push(message), onBroken: broken.resolve },
+    { onMessage: (message) => received.push(message), onBroken: broken.resolve },
   )
-  return { pack, ours, heard, broken: broken.promise, channel }
+  return { pack, ours, received, broken: broken.promise, channel }
 }
 
 describe('what a pack sends', () => {
@@ -72,11 +72,11 @@ describe('what a pack sends', () => {
   })
 
   it.each(LINES.map((line) => [line.slice(0, 60), line]))('is not a message: %s', async (_title, line) => {
-    const { pack, heard, broken } = await openPipe()
+    const { pack, received, broken } = await openPipe()
     pack.end(`${line}\n{"type":"last"}\n`)
     const end = await Promise.race([broken, once(pack, 'close').then(() => 'heard')])
-    if (end === 'heard') expect(parseMessage(heard[0])).toBeUndefined()
-    else expect(heard).toEqual([])
+    if (end === 'heard') expect(parseMessage(received[0])).toBeUndefined()
+    else expect(received).toEqual([])
   })
 
   it('is a message if its form is valid, whatever codes it has', () => {
@@ -89,29 +89,29 @@ describe('what a pack sends', () => {
   })
 
   it('is cut at the maximum length of a message, even if its line never ends', async () => {
-    const { pack, broken, heard } = await openPipe({ maxLineBytes: 10_000 })
+    const { pack, broken, received } = await openPipe({ maxLineBytes: 10_000 })
     for (let part = 0; part < 20; part += 1) pack.write('x'.repeat(1_000))
     expect(await broken).toContain('more than 10000 bytes')
-    expect(heard).toEqual([])
+    expect(received).toEqual([])
   })
 
   it('is read up to a number of messages per second; the rest waits in the sender', async () => {
-    const { pack, ours, heard } = await openPipe({ maxMessages: 50 })
+    const { pack, ours, received } = await openPipe({ maxMessages: 50 })
     const paused = once(ours, 'pause')
     pack.write('{"type":"progress"}\n'.repeat(120))
     await paused
-    expect(heard).toHaveLength(50)
-    await expect.poll(() => heard.length, { timeout: 20_000 }).toBe(120)
+    expect(received).toHaveLength(50)
+    await expect.poll(() => received.length, { timeout: 20_000 }).toBe(120)
   })
 
   it('is read up to a number of bytes per second, but one long message is read whole', async () => {
-    const { pack, ours, heard } = await openPipe({ maxBytes: 100_000 })
+    const { pack, ours, received } = await openPipe({ maxBytes: 100_000 })
     const paused = once(ours, 'pause')
     const long = `${JSON.stringify('x'.repeat(200_000))}\n`
     pack.write(long + long)
     await paused
-    expect(heard).toHaveLength(1)
-    await expect.poll(() => heard.length, { timeout: 20_000 }).toBe(2)
+    expect(received).toHaveLength(1)
+    await expect.poll(() => received.length, { timeout: 20_000 }).toBe(2)
   })
 
   it.each([
@@ -143,13 +143,13 @@ describe('what a pack sends', () => {
     const [socket]: Socket[] = await accepted
     if (socket === undefined) return expect.fail('no message arrived')
     const mark = process.memoryUsage().rss
-    let heard = 0
+    let received = 0
     const longest = await longestTurn(async () => {
       const over = Promise.withResolvers<void>()
       new PackChannel(socket, PROCESS_BOUNDS, {
         onMessage: (message) => {
           parseMessage(message)
-          heard += 1
+          received += 1
         },
         onBroken: () => over.resolve(),
       })
@@ -160,7 +160,7 @@ describe('what a pack sends', () => {
     })
     socket.destroy()
     expect(longest).toBeLessThan(100)
-    expect(heard).toBeLessThanOrEqual(5_000)
+    expect(received).toBeLessThanOrEqual(5_000)
     expect(process.memoryUsage().rss - mark).toBeLessThan(300 * 1024 * 1024)
   })
 

@@ -112,8 +112,8 @@ describe.each(WAYS)(
           elicit: async () => ({ action: 'accept', content: { yes: true } }),
           fetch: async (url, init) => {
             const request = new Request(url, init)
-            const said = `${request.method} ${request.url} ${request.headers.get('x-a')} ${await request.text()}`
-            return new Response(said, { status: 201, headers: { 'x-reply': 'y' } })
+            const text = `${request.method} ${request.url} ${request.headers.get('x-a')} ${await request.text()}`
+            return new Response(text, { status: 201, headers: { 'x-reply': 'y' } })
           },
         }),
       )

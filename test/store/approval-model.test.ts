@@ -184,7 +184,8 @@ class Simulation {
       if (isOpen !== isParked) this.broken.push(`${approval.state} question of a ${call?.state} call`)
       if (approval.state === 'used' && !this.usedGrants.has(approval.id)) {
         // Only a crash between the grant's commit and the run's first line leaves one without a visible use.
-        if (call?.state === 'succeeded') this.broken.push('a call succeeded on a grant nobody saw used')
+        if (call?.state === 'succeeded')
+          this.broken.push('a call succeeded on a grant whose use was not observed')
       }
     }
     expect(this.broken).toEqual([])
@@ -197,7 +198,7 @@ async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn += 1) await new Promise(setImmediate)
 }
 
-async function play(simulation: Simulation, taken: readonly Step[]): Promise<void> {
+async function runSteps(simulation: Simulation, taken: readonly Step[]): Promise<void> {
   for (const step of taken) await simulation.take(step)
   await simulation.finish()
 }
@@ -209,7 +210,7 @@ describe('concurrent callers, approvers and timeouts', { timeout: LIMIT_MS }, ()
     const some = fc.array(fc.oneof(...steps), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' })
     await fc.assert(
       fc.asyncProperty(quorum, some, (needed, taken) =>
-        play(new Simulation(() => openMemoryStore(), needed), taken),
+        runSteps(new Simulation(() => openMemoryStore(), needed), taken),
       ),
       { numRuns: sized(150, 1_500) },
     )
@@ -222,7 +223,7 @@ describe('concurrent callers, approvers and timeouts', { timeout: LIMIT_MS }, ()
         const folder = mkdtempSync(join(tmpdir(), 'collet-approval-model-'))
         const masterKey = Buffer.alloc(32, 3)
         try {
-          await play(
+          await runSteps(
             new Simulation(() => openSqliteStore({ path: join(folder, 'collet.db'), masterKey }), needed),
             taken,
           )

@@ -11,9 +11,9 @@ type StoreOptions = Partial<Parameters<typeof openPostgresStore>[0]>
 export async function createDatabase(name: string): Promise<string> {
   const unique = `collet_test_${name}_${randomBytes(4).toString('hex')}`
   const response = await fetch(`${inject('databases')}/${unique}`)
-  const said = await response.text()
-  if (!response.ok) throw new Error(`no database for the test: ${said}`)
-  return said
+  const text = await response.text()
+  if (!response.ok) throw new Error(`no database for the test: ${text}`)
+  return text
 }
 
 /** The database under a host name that resolves to this machine but is not recognised as local. */

@@ -8,7 +8,7 @@ const store = await openStore(url, {
   oldMasterKey: Buffer.from(oldMasterKey, 'base64'),
   mode: 'operator',
 })
-let told = 0
+let reports = 0
 // Long after the announcement, so that nothing waits for readers.
 let nowMs = Date.now()
 const end = await store.keyChange.rotate({
@@ -18,8 +18,8 @@ const end = await store.keyChange.rotate({
     return nowMs
   },
   onProgress() {
-    told += 1
-    if (told === Number(dieAt)) process.kill(process.pid, 'SIGKILL')
+    reports += 1
+    if (reports === Number(dieAt)) process.kill(process.pid, 'SIGKILL')
   },
 })
 process.stdout.write(`${JSON.stringify(end)}\n`)

@@ -165,15 +165,15 @@ describe('key rotation', () => {
     expect(await server.keyChange.status()).toMatchObject({ step: 'not begun', generation: 1 })
     const operator = open(NEW, OLD)
     const intact: boolean[] = []
-    const told: KeyProgress[] = []
-    const end = await rotate(operator, (progress) => {
-      told.push(progress)
+    const progress: KeyProgress[] = []
+    const end = await rotate(operator, (step) => {
+      progress.push(step)
       const verified = operator.verify()
       intact.push('ok' in verified && verified.ok)
     })
     expect(end).toEqual({ kind: 'done', generation: 2, resealed: 11 })
-    expect(told.at(0)).toEqual({ step: 'announced' })
-    expect(told.at(-1)).toMatchObject({ step: 'sealing', done: 11, total: 11 })
+    expect(progress.at(0)).toEqual({ step: 'announced' })
+    expect(progress.at(-1)).toMatchObject({ step: 'sealing', done: 11, total: 11 })
     expect(new Set(intact)).toEqual(new Set([true]))
     await runThrough(server, sampleCall({ record: 'after' }))
     expect(await server.keyChange.status()).toMatchObject({ step: 'none', generation: 2, due: 0 })

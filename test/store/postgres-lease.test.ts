@@ -149,13 +149,13 @@ it.each([
 it('a writer that is being created has no lease yet, and blocks nothing', async () => {
   const proxy = network()
   const store = await database.open({ url: proxy.url })
-  const said = new Set<string | undefined>()
-  const look = setInterval(() => said.add(store.obstacle()))
+  const obstacles = new Set<string | undefined>()
+  const look = setInterval(() => obstacles.add(store.obstacle()))
   // Several round trips separate its row from its lease.
   proxy.delayMs = 50
   await store.claim(sampleCall())
   clearInterval(look)
-  expect([...said]).toEqual([undefined])
+  expect([...obstacles]).toEqual([undefined])
 })
 
 it('a machine whose clock differs from the database accepts no calls', async () => {

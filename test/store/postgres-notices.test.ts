@@ -9,39 +9,42 @@ const LIMIT = { timeout: 20_000, interval: 5 }
 
 const database = useDatabase('notices')
 /** Collects every notification in the database. */
-let ear: Client
-const said: string[] = []
+let listener: Client
+const payloads: string[] = []
 
 beforeAll(async () => {
-  ear = new Client({ connectionString: database.url })
-  await ear.connect()
-  ear.on('notification', ({ payload = '' }) => said.push(payload))
-  await ear.query('LISTEN collet')
+  listener = new Client({ connectionString: database.url })
+  await listener.connect()
+  listener.on('notification', ({ payload = '' }) => payloads.push(payload))
+  await listener.query('LISTEN collet')
 })
-afterAll(() => ear.end())
+afterAll(() => listener.end())
 afterEach(() => {
-  said.length = 0
+  payloads.length = 0
 })
 
 /** A store, its notifications and its watcher; both are connected. */
 async function openWatching(): Promise<{
   store: Store
-  told: (readonly string[] | undefined)[]
+  changes: (readonly string[] | undefined)[]
   watcher: StoreWatcher
 }> {
   const store = await database.open()
-  const told: (readonly string[] | undefined)[] = []
-  const watcher = store.watch((names) => told.push(names))
-  await vi.waitUntil(() => told.length > 0, LIMIT)
-  return { store, told, watcher }
+  const changes: (readonly string[] | undefined)[] = []
+  const watcher = store.watch((names) => changes.push(names))
+  await vi.waitUntil(() => changes.length > 0, LIMIT)
+  return { store, changes, watcher }
 }
 
 /** Resolves after the two polls that a store makes once it waits for a record. */
-async function untilLooked(told: readonly (readonly string[] | undefined)[], record: string): Promise<void> {
-  await vi.waitUntil(() => told.filter((names) => names?.includes(record)).length === 2, LIMIT)
+async function untilLooked(
+  changes: readonly (readonly string[] | undefined)[],
+  record: string,
+): Promise<void> {
+  await vi.waitUntil(() => changes.filter((names) => names?.includes(record)).length === 2, LIMIT)
 }
 
-const tellings = () => said.filter((text) => text.includes('changed'))
+const announcements = () => payloads.filter((text) => text.includes('changed'))
 
 function finish(store: Store, record: string) {
   const run = attemptAt(sampleCall({ record }), 1)
@@ -53,31 +56,31 @@ describe('replicas of one database', () => {
     const [here, there] = [await openWatching(), await openWatching()]
     for (const record of ['waited', 'other']) await there.store.claim(sampleCall({ record }))
     here.watcher.want('waited')
-    await untilLooked(here.told, 'waited')
-    here.told.length = 0
+    await untilLooked(here.changes, 'waited')
+    here.changes.length = 0
     await finish(there.store, 'other')
     await finish(there.store, 'waited')
-    await vi.waitUntil(() => here.told.length > 0, LIMIT)
-    expect(here.told).toEqual([['waited']])
-    expect(tellings()).toHaveLength(1)
-    expect(there.told.slice(1)).toEqual([])
+    await vi.waitUntil(() => here.changes.length > 0, LIMIT)
+    expect(here.changes).toEqual([['waited']])
+    expect(announcements()).toHaveLength(1)
+    expect(there.changes.slice(1)).toEqual([])
   })
 
   it('poll soon after they began to wait, in case their request arrived too late', async () => {
     const here = await openWatching()
-    here.told.length = 0
+    here.changes.length = 0
     here.watcher.want('waited')
-    await untilLooked(here.told, 'waited')
-    expect(here.told).toEqual([['waited'], ['waited']])
+    await untilLooked(here.changes, 'waited')
+    expect(here.changes).toEqual([['waited'], ['waited']])
   })
 
   it('send notifications of rare changes without a request: of a cancellation, for example', async () => {
     const [here, there] = [await openWatching(), await openWatching()]
     await here.store.claim(sampleCall())
-    here.told.length = 0
+    here.changes.length = 0
     await there.store.requestCancel(sampleCall(), 'key:alice', 2_000)
-    await vi.waitUntil(() => here.told.length > 0, LIMIT)
-    expect(here.told).toEqual([undefined])
+    await vi.waitUntil(() => here.changes.length > 0, LIMIT)
+    expect(here.changes).toEqual([undefined])
     expect(await here.store.cancelRequests()).toHaveLength(1)
   })
 
@@ -85,33 +88,33 @@ describe('replicas of one database', () => {
     const here = await openWatching()
     here.watcher.want('waited')
     const late = await openWatching()
-    await vi.waitUntil(() => said.filter((text) => text.includes('"want":["waited"]')).length >= 2, LIMIT)
-    await untilLooked(here.told, 'waited')
-    here.told.length = 0
+    await vi.waitUntil(() => payloads.filter((text) => text.includes('"want":["waited"]')).length >= 2, LIMIT)
+    await untilLooked(here.changes, 'waited')
+    here.changes.length = 0
     await late.store.claim(sampleCall({ record: 'waited' }))
-    await vi.waitUntil(() => here.told.length > 0, LIMIT)
-    expect(here.told).toEqual([['waited']])
+    await vi.waitUntil(() => here.changes.length > 0, LIMIT)
+    expect(here.changes).toEqual([['waited']])
   })
 
   it('reconnect after their connection was ended, and then poll everything', async () => {
     const [here, there] = [await openWatching(), await openWatching()]
-    for (const { told } of [here, there]) told.length = 0
-    await ear.query(
+    for (const { changes } of [here, there]) changes.length = 0
+    await listener.query(
       `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
         WHERE datname = current_database() AND application_name = 'collet notices'`,
     )
-    await vi.waitUntil(() => here.told.length > 0, LIMIT)
-    expect(here.told).toEqual([undefined])
-    await vi.waitUntil(() => there.told.includes(undefined), LIMIT)
+    await vi.waitUntil(() => here.changes.length > 0, LIMIT)
+    expect(here.changes).toEqual([undefined])
+    await vi.waitUntil(() => there.changes.includes(undefined), LIMIT)
     await here.store.claim(sampleCall())
-    here.told.length = 0
+    here.changes.length = 0
     await there.store.requestCancel(sampleCall(), 'key:alice', 2_000)
-    await vi.waitUntil(() => here.told.length > 0, LIMIT)
+    await vi.waitUntil(() => here.changes.length > 0, LIMIT)
   })
 
   it('ignore foreign messages on the same channel', async () => {
     const here = await openWatching()
-    here.told.length = 0
+    here.changes.length = 0
     for (const text of [
       '',
       'x',
@@ -121,10 +124,10 @@ describe('replicas of one database', () => {
       '{"by":"a","want":{"length":1}}',
       'null',
     ]) {
-      await ear.query("SELECT pg_notify('collet', $1)", [text])
+      await listener.query("SELECT pg_notify('collet', $1)", [text])
     }
-    await ear.query("SELECT pg_notify('collet', $1)", ['{"by":"a","changed":["end"]}'])
-    await vi.waitUntil(() => here.told.length > 0, LIMIT)
-    expect(here.told).toEqual([['end']])
+    await listener.query("SELECT pg_notify('collet', $1)", ['{"by":"a","changed":["end"]}'])
+    await vi.waitUntil(() => here.changes.length > 0, LIMIT)
+    expect(here.changes).toEqual([['end']])
   })
 })

@@ -51,14 +51,14 @@ for (const [name, start, isHere] of POOLERS)
         await database.open({ url: pooler.url, direct: database.url }),
         await database.open(),
       ]
-      const told: unknown[] = []
-      store.watch((names) => told.push(names))
-      await vi.waitUntil(() => told.length > 0, 20_000)
+      const received: unknown[] = []
+      store.watch((names) => received.push(names))
+      await vi.waitUntil(() => received.length > 0, 20_000)
       await Promise.all([work(store, 'pooled'), work(other, 'direct')])
-      told.length = 0
+      received.length = 0
       await store.claim(sampleCall())
       await other.requestCancel(sampleCall(), 'key:alice', 2_000)
-      await vi.waitUntil(() => told.length > 0, 20_000)
+      await vi.waitUntil(() => received.length > 0, 20_000)
     })
 
     it('a store without a direct address works too, and polls for changes of others', async () => {
@@ -66,12 +66,12 @@ for (const [name, start, isHere] of POOLERS)
         await database.open({ url: pooler.url }),
         await database.open({ url: pooler.url }),
       ]
-      const told: unknown[] = []
-      store.watch((names) => told.push(names))
+      const received: unknown[] = []
+      store.watch((names) => received.push(names))
       await Promise.all([work(store, 'one'), work(other, 'two')])
-      told.length = 0
+      received.length = 0
       await other.claim(sampleCall())
-      await vi.waitUntil(() => told.length > 0, 20_000)
+      await vi.waitUntil(() => received.length > 0, 20_000)
       expect(await store.isWriterAlive(other.writer)).toBe(true)
     })
 

@@ -193,12 +193,12 @@ function start(program: string, args: readonly string[]): ChildProcess {
 }
 
 async function succeed(child: ChildProcess): Promise<void> {
-  let said = ''
+  let output = ''
   child.stderr?.on('data', (chunk) => {
-    said += String(chunk)
+    output += String(chunk)
   })
   const [code] = await once(child, 'close')
-  if (code !== 0) throw new Error(`${child.spawnfile}: ${said}`)
+  if (code !== 0) throw new Error(`${child.spawnfile}: ${output}`)
 }
 
 /** Its log contains the reason. */

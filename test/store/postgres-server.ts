@@ -49,8 +49,8 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
     },
     async order(order) {
       child.stdin.write(`${order}\n`)
-      const said = await nextLine()
-      if (said !== 'done') throw new Error(`PostgreSQL did not carry out "${order}": ${said}`)
+      const line = await nextLine()
+      if (line !== 'done') throw new Error(`PostgreSQL did not carry out "${order}": ${line}`)
     },
     async stop() {
       child.stdin.end()

@@ -256,8 +256,8 @@ describe('recovery of calls in a session', () => {
         (await store.journalOf('record-1'))
           .flatMap(({ events }) => events)
           .filter(({ type }) => type === 'call.settled')
-      const told = [{ at: 6_000, as, who: 'key:ops', why: 'I looked.' }]
-      expect(await settled()).toMatchObject(told)
+      const settlements = [{ at: 6_000, as, who: 'key:ops', why: 'I looked.' }]
+      expect(await settled()).toMatchObject(settlements)
       // The time until a person settled it is not its run time.
       expect((await store.usage({})).rows).toMatchObject([{ state: as, tookMs: undefined, calls: 1 }])
       expect((await store.findByRecord('record-1'))?.outcome?.ok).toBe(
@@ -265,7 +265,7 @@ describe('recovery of calls in a session', () => {
       )
       await store.purge(20_000, { resultsMs: 1_000, journalMs: FAR })
       expect(await store.findByRecord('record-1')).toMatchObject({ expired: true, outcome: undefined })
-      expect(await settled()).toMatchObject(told)
+      expect(await settled()).toMatchObject(settlements)
       expect((await store.verify()).ok).toBe(true)
     },
   )

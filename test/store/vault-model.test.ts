@@ -24,7 +24,10 @@ const step = fc.oneof(
 
 const nameOf = (at: VaultAddress) => JSON.stringify([at.tenant, at.principal, at.user, at.provider, at.kind])
 
-async function play(store: Store, steps: readonly (typeof step extends fc.Arbitrary<infer S> ? S : never)[]) {
+async function runSteps(
+  store: Store,
+  steps: readonly (typeof step extends fc.Arbitrary<infer S> ? S : never)[],
+) {
   const model = new Map<string, string | undefined>()
   let serial = 0
   for (const each of steps) {
@@ -68,7 +71,7 @@ async function play(store: Store, steps: readonly (typeof step extends fc.Arbitr
 describe('the vault, for all orders of changes', () => {
   it('rule 24: memory has exactly the last value of each address', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 30 }), (steps) => play(openMemoryStore(), steps)),
+      fc.asyncProperty(fc.array(step, { maxLength: 30 }), (steps) => runSteps(openMemoryStore(), steps)),
     )
   })
 
@@ -77,7 +80,7 @@ describe('the vault, for all orders of changes', () => {
       fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
         const folder = new StoreFolder()
         try {
-          await play(folder.open(), steps)
+          await runSteps(folder.open(), steps)
         } finally {
           await folder.remove()
         }

@@ -2,7 +2,7 @@ import { useVirtualizer } from '@tanstack/react-virtual'
 import { type ReactNode, useMemo, useRef } from 'react'
 
 /*
- * Shows a text of any size. Used by `code.tsx` and `places/approvals/arguments.tsx`. Only the rows in view are in the document.
+ * Shows text of any size. Used by `code.tsx` and `places/approvals/arguments.tsx`. Only the rows in view are in the document.
  */
 
 const ROW_PX = 20

@@ -286,7 +286,7 @@ const callsResult = defineCommand<
     select: { value: 'NAMES', help: 'Members to show, separated by commas.' },
     format: {
       value: 'FORMAT',
-      help: 'json: read a text that contains JSON as JSON. text: read JSON as text, by characters.',
+      help: 'json: read a string that contains JSON as JSON. text: read JSON as text, by characters.',
     },
     'max-bytes': { value: 'N', help: 'Maximum number of bytes to show. Default 32000; 0 = all.' },
     ...SERVER_OPTIONS,

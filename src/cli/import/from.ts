@@ -17,7 +17,7 @@ import {
   chooseServers,
   type OmittedServer,
   readLists,
-  siftServers,
+  selectServers,
 } from './listed.ts'
 import { freeKey, type KnownSource, renewedText, type SourceRegistry } from './registry.ts'
 
@@ -55,7 +55,7 @@ interface FromWork extends ImportWork {
 export async function importFrom(work: FromWork, context: CommandContext): Promise<ExitCode> {
   const { choices, registry, isSure } = work
   const { servers, asked } = readLists(work.from, context)
-  const { candidates, skipped, failed } = siftServers(servers, {
+  const { candidates, skipped, failed } = selectServers(servers, {
     ...work,
     isOwnAddress: await registry.ownAddress(),
   })

@@ -85,7 +85,7 @@ interface Selection {
 }
 
 /** Separates servers that can be imported from those that are left out, with the reason. */
-export function siftServers(
+export function selectServers(
   servers: readonly ListedServer[],
   { withProject, only, isOwnAddress }: Selection,
 ) {

@@ -8,8 +8,8 @@ function spy(): { log: Logger; lines: unknown[][] } {
   const lines: unknown[][] = []
   const write =
     (level: string) =>
-    (...said: unknown[]) =>
-      void lines.push([level, ...said])
+    (...values: unknown[]) =>
+      void lines.push([level, ...values])
   return {
     lines,
     log: { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') },

@@ -30,7 +30,7 @@ export function misspelledName(name: string, known: Iterable<string>, maxDistanc
   return best
 }
 
-/** ` Did you mean "x"?`, or an empty text. */
+/** ` Did you mean "x"?`, or an empty string. */
 export function didYouMean(name: string, known: Iterable<string>): string {
   const nearest = nearestName(name, known)
   return nearest === undefined ? '' : ` Did you mean "${nearest}"?`

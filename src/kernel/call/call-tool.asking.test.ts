@@ -33,7 +33,7 @@ describe('the context of a run', () => {
     })
     const received: unknown[] = []
     const given = {
-      onProgress: (said: unknown) => void received.push(said),
+      onProgress: (progress: unknown) => void received.push(progress),
       secrets: new Map([['pin', new Secret('1234')]]),
     }
     const outcome = await openTestGateway([apart]).call(ALICE, callRequest('Apart.Take', given))

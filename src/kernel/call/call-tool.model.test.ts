@@ -102,12 +102,12 @@ interface Asked {
   readonly address: string
   readonly request: string
   /** Final outcomes of its call that had already been returned when the run began. */
-  readonly heard: Heard | undefined
+  readonly received: Received | undefined
   readonly reply: Promise<CallReply>
 }
 
 /** The final outcome of a call, and the request that got it. */
-interface Heard {
+interface Received {
   readonly outcome: Outcome
   readonly request: string
 }
@@ -122,7 +122,7 @@ class Model {
     store: faultyStore(openMemoryStore(), this.failing, this.failingAfter),
   })
   /** The first final outcome that was returned for each call. */
-  readonly final = new Map<string, Heard>()
+  readonly final = new Map<string, Received>()
   drained: Promise<void> | undefined
   isDrained = false
 
@@ -190,12 +190,12 @@ class Model {
       PRINCIPALS[caller],
       callRequest(tool, { input: { n: input }, key: callKey ?? `fresh ${this.asked.length}` }),
     )
-    this.asked.push({ address, request, heard: this.final.get(address), reply })
+    this.asked.push({ address, request, received: this.final.get(address), reply })
     reply.then(({ outcome }) => this.#hear(address, { outcome, request }))
   }
 
-  #hear(address: string, heard: Heard): void {
-    if (isFinal(heard.outcome) && !this.final.has(address)) this.final.set(address, heard)
+  #hear(address: string, received: Received): void {
+    if (isFinal(received.outcome) && !this.final.has(address)) this.final.set(address, received)
   }
 
   #drain(graceMs: number): void {
@@ -262,19 +262,19 @@ function isFinal(outcome: Outcome): boolean {
   return !isRefusal(code) && !canRetry && code !== 'outcome_unknown'
 }
 
-async function play(steps: readonly Step[]): Promise<Model> {
+async function runSteps(steps: readonly Step[]): Promise<Model> {
   const model = new Model()
   for (const step of steps) await model.take(step)
   const replies = await model.finish()
   expect(model.broken).toEqual([])
-  for (const [index, { address, request, heard }] of model.asked.entries()) {
+  for (const [index, { address, request, received }] of model.asked.entries()) {
     const { outcome, replayed } = replies[index] ?? expect.fail('no reply')
     const final = model.final.get(address)?.outcome
     if (isFinal(outcome)) expect(outcome, `${address}: a final outcome never changes`).toEqual(final)
-    if (heard === undefined) continue
+    if (received === undefined) continue
     // Rule 1: an equal request is always answered, and a different one is always refused.
-    if (request === heard.request)
-      expect({ outcome, replayed }).toEqual({ outcome: heard.outcome, replayed: true })
+    if (request === received.request)
+      expect({ outcome, replayed }).toEqual({ outcome: received.outcome, replayed: true })
     else expect(!outcome.ok && isRefusal(outcome.error.code)).toBe(true)
   }
   return model
@@ -308,7 +308,7 @@ describe('random simultaneous actions', () => {
       fc.asyncProperty(
         fc.array(fc.oneof(...quietSteps), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' }),
         async (steps) => {
-          const model = await play(steps)
+          const model = await runSteps(steps)
           await checkRecords(model)
           await model.gateway.drain(0)
         },
@@ -322,7 +322,7 @@ describe('random simultaneous actions', () => {
       fc.asyncProperty(
         fc.array(fc.oneof(...quietSteps, ...faults), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' }),
         async (steps) => {
-          const model = await play(steps)
+          const model = await runSteps(steps)
           await vi.advanceTimersByTimeAsync(20_000)
           await new Promise(setImmediate)
           await checkRecords(model)
@@ -341,7 +341,7 @@ describe('random simultaneous actions', () => {
       fc.asyncProperty(
         fc.array(fc.oneof(...quietSteps, drain), { minLength: 5, maxLength: MAX_LENGTH, size: 'max' }),
         async (steps) => {
-          const model = await play([...steps, { do: 'drain', graceMs: 0 }])
+          const model = await runSteps([...steps, { do: 'drain', graceMs: 0 }])
           await vi.advanceTimersByTimeAsync(20_000)
           await model.drained
           await checkRecords(model)

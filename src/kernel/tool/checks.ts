@@ -59,12 +59,12 @@ export function checkLaxerVersions(tools: readonly Tool[], acknowledged: readonl
     const inOrder = versions.toSorted(byVersion)
     for (const [index, older] of inOrder.entries()) {
       if (acknowledged.some((written) => names(written, older))) continue
-      const newer = inOrder.slice(index + 1).find((candidate) => laxities(older, candidate).length > 0)
+      const newer = inOrder.slice(index + 1).find((candidate) => laxerRules(older, candidate).length > 0)
       if (newer === undefined) continue
       findings.push({
         toolId: older.id,
         where: 'policy',
-        problem: `Is laxer than ${newer.id}: ${laxities(older, newer).join(', ')}. Callers could choose it instead.`,
+        problem: `Is laxer than ${newer.id}: ${laxerRules(older, newer).join(', ')}. Callers could choose it instead.`,
         fix: `Remove the old version, make it as strict, or list "${older.id}" in \`acknowledgeLaxerVersions\`.`,
       })
     }
@@ -79,7 +79,7 @@ function names(written: string, { parts, name, catalogId }: Tool): boolean {
   return [parts.base, name, catalogId].includes(ref.base)
 }
 
-function laxities({ policy: older }: Tool, { policy: newer }: Tool): readonly string[] {
+function laxerRules({ policy: older }: Tool, { policy: newer }: Tool): readonly string[] {
   const found = (['approval', 'safetyTier'] as const).flatMap((field) => {
     // Both fields list their choices from lax to strict.
     const choices: readonly string[] = POLICY_FIELDS[field].choices

@@ -21,7 +21,7 @@ describe('workflow()', () => {
       run: async ({ text }, { call }) => {
         const given = await call(typed, { text })
         expectTypeOf(given.count).toBeNumber()
-        // @ts-expect-error: its input has a text
+        // @ts-expect-error: its input needs `text`
         void (() => call(typed, { words: text }))
         expectTypeOf(await call('Note.Typed', {})).toEqualTypeOf<JsonValue>()
         return given.count

@@ -73,7 +73,7 @@ it('the text of a tool is unchanged', () => {
 it.each([true, false])('rule 9: reports whether the same call may be retried: %s', (canRetry) => {
   const error = { code: 'cancelled', message: 'Nothing was run.', canRetry } as const
   const { json } = encodeFailure(error, { callId: 'c', headers: {}, target })
-  const said = canRetry ? { 'collet/canRetry': true } : {}
-  const meta = { 'collet/callId': 'c', 'collet/errorCode': 'cancelled', ...said }
+  const retry = canRetry ? { 'collet/canRetry': true } : {}
+  const meta = { 'collet/callId': 'c', 'collet/errorCode': 'cancelled', ...retry }
   expect(JSON.parse(json ?? '').result._meta).toEqual(meta)
 })

@@ -55,7 +55,7 @@ describe('validate', () => {
     ],
     ['OTS-05: no functions', ROOT, ['error /functions OTS-05']],
     ['OTS-05: functions as an object', { ...ROOT, functions: {} }, ['error /functions OTS-05']],
-    ['OTS-05: a function that is a text', documentWith('f'), ['error /functions/0 OTS-05']],
+    ['OTS-05: a function that is a string', documentWith('f'), ['error /functions/0 OTS-05']],
     [
       'OTS-07: no name',
       documentWith({ description: '', parameters: [] }),

@@ -89,7 +89,7 @@ export function decodeResume(body: JsonValue | undefined): Decision | string {
     reason !== undefined &&
     (typeof reason !== 'string' || reason.length > MAX_REASON_LENGTH || reason.includes('\0'))
   ) {
-    return `"reason" must be a text of at most ${MAX_REASON_LENGTH} characters, without NUL.`
+    return `"reason" must be a string of at most ${MAX_REASON_LENGTH} characters, without NUL.`
   }
   const why = typeof reason === 'string' && reason.trim() !== '' ? reason : undefined
   if (word === 'override' && why === undefined) return 'An override needs a "reason".'

@@ -98,8 +98,8 @@ describe('readToolList', () => {
       ...parameters,
       required: ['a'],
     })
-    const said = { ...parameters, required: [] }
-    expect(readOne({ input: { parameters: said, required: ['a'] } })?.input).toEqual(said)
+    const schema = { ...parameters, required: [] }
+    expect(readOne({ input: { parameters: schema, required: ['a'] } })?.input).toEqual(schema)
   })
 
   it('OTC/T-29: hides the parameters that a model must not infer', () => {

@@ -61,13 +61,13 @@ describe('decodeContext', () => {
   })
 
   it.each<[string, JsonValue]>([
-    ['a context that is a text', 'x'],
+    ['a context that is a string', 'x'],
     ['a context that is an array', []],
     ['a user id that is a number', { user_id: 5 }],
     ['OTC-54: an authorization item without a token', { authorization: [{ id: 'google' }] }],
     ['OTC-54: an authorization item without an id', { authorization: [{ token: 't' }] }],
-    ['OTC-54: an authorization item that is a text', { authorization: ['t'] }],
-    ['OTC-54: authorization that is a text', { authorization: 't' }],
+    ['OTC-54: an authorization item that is a string', { authorization: ['t'] }],
+    ['OTC-54: authorization that is a string', { authorization: 't' }],
     ['OTC/C-26: an authorization object without a token', { authorization: {} }],
     ['OTC/C-26: an authorization object whose token is a number', { authorization: { token: 5 } }],
     ['OTC-55: a secret without a value', { secrets: [{ id: 'K' }] }],

@@ -26,7 +26,7 @@ describe('exported text', () => {
     expect(csvCell(' x')).toBe('" x"')
     expect(csvCell({ a: ['b'] })).toBe('"{""a"":[""b""]}"')
   })
-  it('writes texts that a spreadsheet would run as a formula as texts', () => {
+  it('keeps a spreadsheet from running text as a formula', () => {
     for (const text of ['=1+1', '+1', '-1', '@SUM(A1)', '  =1', '＝1', '\t1', '\r=1', '\u00a0=1'])
       expect(csvCell(text), JSON.stringify(text)).toMatch(/^"?'/)
     expect(csvCell('=HYPERLINK("http://a.example","x")')).toBe(`"'=HYPERLINK(""http://a.example"",""x"")"`)
@@ -38,7 +38,7 @@ describe('exported text', () => {
       '{"a":null,"b":"=1"}\n{"a":"x\\ny","b":[1]}\n',
     )
   })
-  it('comes in pieces of bounded size', async () => {
+  it('is split into pieces of bounded size', async () => {
     const rows = Array.from({ length: 2_000 }, (_, n) => ({ a: n, b: 'x'.repeat(500) }))
     const lengths: number[] = []
     for await (const piece of exportText('csv', { columns: ['a', 'b'], batches: batchesOf(rows) }))

@@ -81,12 +81,12 @@ function readCursor(text: string | undefined): JournalCursor | undefined {
   return { atMs, no, group, index }
 }
 
-/** Members of an event that stand in other members of the answer. */
-const TOLD: ReadonlySet<string> = new Set(['at', 'type', 'tenant', 'record', 'approval'])
+/** Members of an event that the answer has under its own names. */
+const OWN_MEMBERS: ReadonlySet<string> = new Set(['at', 'type', 'tenant', 'record', 'approval'])
 
 export function renderEntry({ writer, group, index, link, event }: JournalEntry, names: Names): ListedEvent {
   const { who, tenant, principal, object, why } = factsOf(event)
-  const members = Object.entries(event).filter(([name]) => !TOLD.has(name))
+  const members = Object.entries(event).filter(([name]) => !OWN_MEMBERS.has(name))
   return {
     id: `${writer}:${group}:${index}`,
     at: timeOf(event.at),

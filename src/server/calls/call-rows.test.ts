@@ -12,7 +12,7 @@ describe('the summary of an input', () => {
     expect(of({})).toBe('')
     expect(summaryOf(undefined)).toBe(null)
   })
-  it('hides values whose names stand for credentials', () => {
+  it('hides values whose names suggest credentials', () => {
     expect(of({ user: 'ann', password: 'hunter2', api_key: 'k', nested: { token: 't' } })).toBe(
       'user: "ann", password: [hidden], api_key: [hidden], nested: {token}',
     )

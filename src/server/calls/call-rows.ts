@@ -1,7 +1,7 @@
 /**
- * Calls as rows of lists, streams and exports, and the beginning of an input on one line: `to: "ann@example.com", amount: 500`. Values
- * under names that stand for credentials are hidden. Reading such a line is journaled like reading the input, because a short input is
- * shown whole.
+ * Calls as rows of lists, streams and exports, and the beginning of an input on one line: `to: "ann@example.com", amount: 500`.
+ * Values whose names suggest credentials are hidden. Reading such a line is journaled like reading the input, because a short input
+ * is shown whole.
  */
 import type { ChangedCall, ListedCall } from '#admin-api/calls'
 import { ownRunId } from '#kernel/base/ids'

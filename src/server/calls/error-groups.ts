@@ -1,6 +1,6 @@
 /**
- * Groups failed calls and rejected requests by tool, error code and message, for operators who ask why calls fail. Messages that differ
- * only in ids, numbers or quoted values are one group. The newest errors are counted if there are very many.
+ * Groups failed calls and rejected requests by tool, error code and message, for operators who ask why calls fail. Messages that
+ * differ only in ids, numbers or quoted values are one group. If there are very many errors, only the newest are counted.
  */
 import { type ErrorGroup, LIST_CALL_ERRORS } from '#admin-api/call-views'
 import type { Clock } from '#kernel/base/clock'

@@ -15,9 +15,7 @@ export type IdLookup = Pick<
   'list' | 'findByRecords' | 'findByPrefix' | 'newestCallers' | 'recordOfApproval' | 'digest'
 >
 
-/**
- * Reads page after page, each from the position that the page before returned. Returns false if the time was over before the last page.
- */
+/** Reads pages, each from the position that the previous page returned. Returns false if the time ran out before the last page. */
 export async function readUntil(
   clock: Clock,
   readPage: (before: number | undefined) => Promise<number | undefined>,
@@ -33,13 +31,13 @@ export async function readUntil(
   return false
 }
 
-/** Groups of errors and conversations that take longer are not whole. */
+/** Groups of errors and conversations that take longer are incomplete. */
 const MAX_READ_MS = 5_000
 
-/** A request that takes longer gets what was found so far, and continues with the next page. */
+/** A search that takes longer returns the calls found so far; the next page continues it. */
 const MAX_SEARCH_MS = 800
 const MAX_CALLERS = 1_000
-/** A shorter text is not compared with the beginnings of records. */
+/** A shorter text is not used as a prefix of record ids. */
 const MIN_PREFIX = 6
 
 export async function findCalls(store: IdLookup, filter: CallFilter, clock: Clock): Promise<CallPage> {
@@ -63,7 +61,7 @@ export async function findCalls(store: IdLookup, filter: CallFilter, clock: Cloc
   }
 }
 
-/** Calls that an id names without a search, in any time range. */
+/** Calls that an id leads to directly, in any time range. */
 async function findDirectly(
   store: IdLookup,
   id: string,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { HostGuard, type HostGuardOptions } from './host-guard.ts'
 
-const door = (options: Partial<HostGuardOptions> = {}) =>
+const guardFor = (options: Partial<HostGuardOptions> = {}) =>
   new HostGuard({ host: '127.0.0.1', port: 4100, publicUrl: undefined, allowedOrigins: [], ...options })
 
 const passes = (checked: HostGuard, host: string | undefined, origin?: string): boolean => {
@@ -17,7 +17,7 @@ describe('HostGuard on loopback (rule 28)', () => {
   it.each(['127.0.0.1:4100', 'localhost:4100', 'LocalHost:4100', '[::1]:4100', '127.8.9.1:4100'])(
     'takes Host %s',
     (host) => {
-      expect(passes(door(), host)).toBe(true)
+      expect(passes(guardFor(), host)).toBe(true)
     },
   )
 
@@ -39,17 +39,17 @@ describe('HostGuard on loopback (rule 28)', () => {
     '[::2]:4100',
     '2130706433:4100',
   ])('refuses Host %s', (host) => {
-    expect(passes(door(), host)).toBe(false)
+    expect(passes(guardFor(), host)).toBe(false)
   })
 
   it('accepts Host without a port on port 80', () => {
-    expect(passes(door({ port: 80 }), 'localhost')).toBe(true)
+    expect(passes(guardFor({ port: 80 }), 'localhost')).toBe(true)
   })
 
   it.each(['http://127.0.0.1:4100', 'http://localhost:4100', 'http://[::1]:4100'])(
-    'takes its own Origin %s',
+    'accepts its own Origin %s',
     (origin) => {
-      expect(passes(door(), '127.0.0.1:4100', origin)).toBe(true)
+      expect(passes(guardFor(), '127.0.0.1:4100', origin)).toBe(true)
     },
   )
 
@@ -61,11 +61,11 @@ describe('HostGuard on loopback (rule 28)', () => {
     'http://localhost:3000',
     'http://127.0.0.1:4100/',
   ])('refuses the foreign Origin %j', (origin) => {
-    expect(passes(door(), '127.0.0.1:4100', origin)).toBe(false)
+    expect(passes(guardFor(), '127.0.0.1:4100', origin)).toBe(false)
   })
 
   it('accepts only a configured Origin, and returns it for CORS', () => {
-    const open = door({ allowedOrigins: ['https://app.test'] })
+    const open = guardFor({ allowedOrigins: ['https://app.test'] })
     expect(passes(open, 'localhost:4100', 'https://app.test')).toBe(true)
     expect(passes(open, 'localhost:4100', 'https://app.test.evil')).toBe(false)
     expect(open.corsOrigin('https://app.test')).toBe('https://app.test')
@@ -74,7 +74,7 @@ describe('HostGuard on loopback (rule 28)', () => {
 })
 
 describe('HostGuard with a public URL (rule 28)', () => {
-  const published = door({ publicUrl: 'https://tools.example.com' })
+  const published = guardFor({ publicUrl: 'https://tools.example.com' })
 
   it.each(['tools.example.com', 'tools.example.com:443', 'TOOLS.example.com', '127.0.0.1:4100'])(
     'takes Host %s',
@@ -94,7 +94,7 @@ describe('HostGuard with a public URL (rule 28)', () => {
 })
 
 describe('HostGuard on every address (rule 28)', () => {
-  const wide = door({ host: '0.0.0.0' })
+  const wide = guardFor({ host: '0.0.0.0' })
 
   it.each(['10.1.2.3:4100', '10.1.2.3:8080', '[2001:db8::1]:4100', 'localhost:8080', '127.0.0.1:4100'])(
     'accepts Host %s, which DNS rebinding cannot produce',
@@ -119,9 +119,9 @@ describe('HostGuard on every address (rule 28)', () => {
 })
 
 describe('HostGuard with a public URL of https', () => {
-  const published = door({ publicUrl: 'https://tools.example', host: '0.0.0.0' })
+  const published = guardFor({ publicUrl: 'https://tools.example', host: '0.0.0.0' })
 
-  it.each(['tools.example', 'tools.example:443'])('takes its own origin for Host %s', (host) => {
+  it.each(['tools.example', 'tools.example:443'])('accepts its own origin for Host %s', (host) => {
     expect(passes(published, host, 'https://tools.example')).toBe(true)
   })
 

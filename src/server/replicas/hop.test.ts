@@ -212,7 +212,7 @@ describe('the listener for other replicas', () => {
       },
     })
     const key = createSecretKey(ends.key)
-    const stranger = createSecretKey(randomBytes(32))
+    const wrongKey = createSecretKey(randomBytes(32))
     const { writer } = ends.holder
     const nowMs = ends.clock.nowMs()
     const tryTicket = (ticket: ReturnType<typeof newTicket>, by = key) =>
@@ -223,7 +223,7 @@ describe('the listener for other replicas', () => {
     expect(await tryTicket(newTicket(writer, nowMs - 31_000))).toBe(404)
     expect(await tryTicket(newTicket(writer, nowMs + 31_000))).toBe(404)
     expect(await tryTicket(newTicket('another', nowMs))).toBe(404)
-    expect(await tryTicket(newTicket(writer, nowMs), stranger)).toBe(404)
+    expect(await tryTicket(newTicket(writer, nowMs), wrongKey)).toBe(404)
     for (const header of ['', 'Bearer x', 'Collet a b c d', `Collet ${writer} ${nowMs} n `])
       expect(await send(ends, header, new Uint8Array())).toBe(404)
     expect(closed).toBe(1)

@@ -131,7 +131,7 @@ interface ObservedCall {
   /** Trace id that the call names, if it differs from that of the request. */
   readonly callerTraceId: string | undefined
   readonly tenant: string
-  /** An opaque id, as in the audit stream, because a subject may be a mail address. */
+  /** An opaque id, as in the audit stream, because a subject may be an email address. */
   readonly principal: string
 }
 

@@ -34,7 +34,7 @@ describe('the options of commands', () => {
     ['OWP-86: a vendor that is not a label', { vendor: 'Acme Inc' }, 'vendor: expected lower-case'],
     ['OWP-86: a name that is not a label', { commands: { 'Disk Usage': COMMAND } }, 'Disk Usage'],
     [
-      'a text instead of an argv',
+      'a string instead of an argv',
       { commands: { now: { ...COMMAND, argv: 'date -u' } } },
       'commands.now.argv',
     ],

@@ -156,14 +156,14 @@ class ListReader {
   }
 
   #passText(): void {
-    if (this.#text[this.#at] !== '"') throw new SyntaxError('a text without its beginning')
+    if (this.#text[this.#at] !== '"') throw new SyntaxError('a string without its opening quote')
     this.#at += 1
     this.#skip(INSIDE)
     while (this.#text[this.#at] === '\\') {
       this.#at += 2
       this.#skip(INSIDE)
     }
-    if (this.#text[this.#at] !== '"') throw new SyntaxError('a text without its end')
+    if (this.#text[this.#at] !== '"') throw new SyntaxError('a string without its closing quote')
     this.#at += 1
   }
 

@@ -42,8 +42,8 @@ describe('the policy that an operator writes', () => {
     expect(options.safeParse({ policy: { safetyTier: 'exec' } }).success).toBe(true)
     const exec = { policy: undefined, tools: { run: { safetyTier: 'exec' } } } as const
     expect(remotePolicyOf('run', exec)).toMatchObject({ approval: 'always', egress: 'host-owned' })
-    const eased = { ...exec, policy: { approval: 'conditional' } } as const
-    expect(remotePolicyOf('run', eased)).toMatchObject({ approval: 'conditional', egress: 'host-owned' })
+    const relaxed = { ...exec, policy: { approval: 'conditional' } } as const
+    expect(remotePolicyOf('run', relaxed)).toMatchObject({ approval: 'conditional', egress: 'host-owned' })
     expect(remotePolicyOf('read', exec)).toEqual({ safetyTier: 'write', egress: 'safe-fetch' })
     expect(options.safeParse({ policy: { egress: 'none' } }).success).toBe(false)
   })

@@ -23,7 +23,7 @@ function offer(readOnly: boolean | undefined, description = 'Does a.'): OfferedT
   }
 }
 
-async function play(...offers: readonly OfferedTool[]) {
+async function discover(...offers: readonly OfferedTool[]) {
   const pins = new Pins({ store: openMemoryStore(), clock: new FakeClock(), log: SILENT_LOGGER })
   let waiting = 0
   for (const tool of offers) waiting = (await pins.observe(SOURCE, sampleDiscovery([tool]))).waiting
@@ -33,27 +33,33 @@ async function play(...offers: readonly OfferedTool[]) {
 
 describe('hints of a pinned tool', () => {
   it('apply to the accepted definition while the operator trusts them', async () => {
-    expect(await play(offer(undefined), offer(true))).toMatchObject({
+    expect(await discover(offer(undefined), offer(true))).toMatchObject({
       waiting: 0,
       tier: 'read',
       version: '1.0.0',
     })
-    expect(await play(offer(true), offer(undefined))).toMatchObject({ waiting: 0, tier: 'write' })
-    expect(await play(offer(undefined), offer(true), offer(undefined), offer(true))).toMatchObject({
+    expect(await discover(offer(true), offer(undefined))).toMatchObject({ waiting: 0, tier: 'write' })
+    expect(await discover(offer(undefined), offer(true), offer(undefined), offer(true))).toMatchObject({
       waiting: 0,
       tier: 'read',
     })
   })
 
   it('apply only to the accepted definition', async () => {
-    expect(await play(offer(undefined), offer(true, 'Does b.'))).toMatchObject({ waiting: 1, tier: 'write' })
+    expect(await discover(offer(undefined), offer(true, 'Does b.'))).toMatchObject({
+      waiting: 1,
+      tier: 'write',
+    })
   })
 
   it('end at once if they are withdrawn, even with other changes, and wait if they are new', async () => {
-    expect(await play(offer(true), offer(false))).toMatchObject({ waiting: 0, tier: 'write' })
-    expect(await play(offer(true), offer(false, 'Does b.'))).toMatchObject({ waiting: 1, tier: 'write' })
-    expect(await play(offer(true), offer(false), offer(true))).toMatchObject({ waiting: 1, tier: 'write' })
-    const { waiting, tier, pins } = await play(offer(false), offer(true))
+    expect(await discover(offer(true), offer(false))).toMatchObject({ waiting: 0, tier: 'write' })
+    expect(await discover(offer(true), offer(false, 'Does b.'))).toMatchObject({ waiting: 1, tier: 'write' })
+    expect(await discover(offer(true), offer(false), offer(true))).toMatchObject({
+      waiting: 1,
+      tier: 'write',
+    })
+    const { waiting, tier, pins } = await discover(offer(false), offer(true))
     expect([waiting, tier]).toEqual([1, 'write'])
     expect((await pins.diff('files.a'))?.differences).toMatchObject([
       { where: 'hints/readOnly', class: 'widening', before: false, after: true },
@@ -70,13 +76,13 @@ describe('hints of a pinned tool', () => {
         ...offer(false),
         hints: { readOnly: false, idempotent: false, [name]: true as const },
       }
-      const more = await play(offer(false), promised)
+      const more = await discover(offer(false), promised)
       expect(more.waiting).toBe(1)
       expect((await more.pins.accepted('files'))[0]?.offered.hints).not.toHaveProperty(name)
       expect((await more.pins.diff('files.a'))?.differences).toMatchObject([
         { where: `hints/${name}`, class: 'widening', after: true },
       ])
-      const less = await play(promised, offer(false))
+      const less = await discover(promised, offer(false))
       expect(less.waiting).toBe(0)
       expect((await less.pins.accepted('files'))[0]?.offered.hints).toEqual({
         readOnly: false,

@@ -52,7 +52,7 @@ describe('changed requirements (rule 32)', () => {
 
 describe('entries whose texts are Collet’s own', () => {
   it.each(['resources', 'completions'] as const)(
-    'rule 32: another description of %s is no change of the upstream, that of a prompt is one',
+    'rule 32: a new description of %s is not an upstream change, but that of a prompt is',
     (kind) => {
       const offer = (of: 'resources' | 'completions' | 'prompt', description: string) =>
         sampleOffer('a', { description, entry: { kind: of, definition: {} } })

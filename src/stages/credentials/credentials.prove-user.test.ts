@@ -18,7 +18,7 @@ const PRINCIPALS: readonly Principal[] = [
   { id: 'jwt:#a#b', tenant: 'default', scopes: [] },
 ]
 
-const teller = (requirements: ToolRequirements = {}) =>
+const userTool = (requirements: ToolRequirements = {}) =>
   sampleTool(
     ASKED,
     (_input, { userId = null, claimedUserId = null, userInfo = null }) => ({
@@ -30,7 +30,10 @@ const teller = (requirements: ToolRequirements = {}) =>
   )
 
 async function reported(principal: Principal, userId: string | undefined, requirements?: ToolRequirements) {
-  const reply = await openTestGateway([teller(requirements)]).call(principal, callRequest(ASKED, { userId }))
+  const reply = await openTestGateway([userTool(requirements)]).call(
+    principal,
+    callRequest(ASKED, { userId }),
+  )
   return reply.outcome.ok ? JSON.parse(reply.outcome.valueJson) : reply.outcome.error.code
 }
 
@@ -77,7 +80,7 @@ describe('the user of a call (T-27)', () => {
   })
 
   it('the refusal explains how to fix it', async () => {
-    const reply = await openTestGateway([teller({ userId: true })]).call(
+    const reply = await openTestGateway([userTool({ userId: true })]).call(
       ALICE,
       callRequest(ASKED, { userId: 'ann' }),
     )
@@ -85,7 +88,7 @@ describe('the user of a call (T-27)', () => {
   })
 
   it('the hook vouches for a user or refuses it, for every caller', async () => {
-    const gateway = openTestGateway([teller({ userId: true })], {
+    const gateway = openTestGateway([userTool({ userId: true })], {
       hooks: { bindUser: (_principal, userId) => userId === 'ann' },
     })
     const value = async (principal: Principal, userId: string) => {

@@ -85,7 +85,7 @@ describe('credentials that are sent', () => {
 
 describe('requirements and the vault', () => {
   const seen: string[] = []
-  const telling = sampleTool(
+  const leaky = sampleTool(
     MAIL,
     (_input, context) => {
       seen.push(context.token('google').reveal(), context.secret('K').reveal())
@@ -120,7 +120,7 @@ describe('requirements and the vault', () => {
   }
 
   it('OTC-73, OTC-74: the vault adds the credentials that the caller did not send, and no others', async () => {
-    const gateway = openTestGateway([telling], { store: await filledStore() })
+    const gateway = openTestGateway([leaky], { store: await filledStore() })
     seen.length = 0
     await gateway.call(ALICE, callRequest(MAIL))
     await gateway.call(ALICE, callRequest(MAIL, { tokens: new Map([['google', new Secret('sent-token')]]) }))
@@ -136,8 +136,8 @@ describe('requirements and the vault', () => {
   })
 
   it('a tool gets only the credentials that it declares', async () => {
-    const nosy = sampleTool('Nosy.Look@1.0.0', (_input, context) => context.secret('K').reveal())
-    const reply = await openTestGateway([nosy], { store: await filledStore() }).call(
+    const undeclared = sampleTool('Nosy.Look@1.0.0', (_input, context) => context.secret('K').reveal())
+    const reply = await openTestGateway([undeclared], { store: await filledStore() }).call(
       ALICE,
       callRequest('Nosy.Look@1.0.0'),
     )
@@ -146,7 +146,7 @@ describe('requirements and the vault', () => {
 
   it('OWP-76: each problem has its own code', async () => {
     const problemOf = async (store: Store, changes: Parameters<typeof callRequest>[1] = {}, hooks = {}) =>
-      errorOf(await openTestGateway([telling], { store, hooks }).call(ALICE, callRequest(MAIL, changes)))
+      errorOf(await openTestGateway([leaky], { store, hooks }).call(ALICE, callRequest(MAIL, changes)))
         .developerMessage
     expect(await problemOf(openMemoryStore())).toContain('credential_not_found')
     expect(await problemOf(await filledStore(['mail.send']))).toContain('credential_scope_unsupported')
@@ -162,7 +162,7 @@ describe('requirements and the vault', () => {
 
   it('an invalid token that was sent is not replaced by the one in the vault', async () => {
     const hooks = { verifyToken: ({ token }: { readonly token: Secret }) => token.reveal() !== 'bad' }
-    const gateway = openTestGateway([telling], { store: await filledStore(), hooks })
+    const gateway = openTestGateway([leaky], { store: await filledStore(), hooks })
     const bad = callRequest(MAIL, { tokens: new Map([['google', new Secret('bad')]]) })
     expect(gist(await gateway.call(ALICE, bad))).toBe('requirement_missing')
     expect(gist(await gateway.call(ALICE, callRequest(MAIL)))).toBe('ok "mail"')
@@ -173,7 +173,7 @@ describe('requirements and the vault', () => {
     store.vault.find = () => {
       throw new StoreError('unreadable', 'damaged')
     }
-    const reply = await openTestGateway([telling], { store }).call(ALICE, callRequest(MAIL))
+    const reply = await openTestGateway([leaky], { store }).call(ALICE, callRequest(MAIL))
     expect(errorOf(reply)).toMatchObject({
       code: 'internal',
       message: expect.stringContaining('cannot be read'),
@@ -188,7 +188,7 @@ describe('requirements and the vault', () => {
       ...NO_BROKER,
       obstacle: (provider: string) => (provider === 'google' ? undefined : ('no_provider' as const)),
     }
-    const gateway = openTestGateway([telling], { broker })
+    const gateway = openTestGateway([leaky], { broker })
     const consentOf = async (principal: typeof ALICE, userId?: string) => {
       const reply = await gateway.call(principal, callRequest(MAIL, { userId }))
       const [challenge] = errorOf(reply).details?.missing?.authorization ?? []
@@ -201,7 +201,7 @@ describe('requirements and the vault', () => {
   })
 
   it('rule 24: a token for a user does not complete the challenge of the principal itself', async () => {
-    const gateway = openTestGateway([telling, forUsers], {
+    const gateway = openTestGateway([leaky, forUsers], {
       broker: { ...NO_BROKER, obstacle: () => undefined },
     })
     const asked = async (id: string) => {

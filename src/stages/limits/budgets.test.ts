@@ -40,9 +40,9 @@ function open(budgets: readonly BudgetRule[], changes: Partial<RunningGatewayOpt
 }
 
 async function gists(gateway: ReturnType<typeof open>['gateway'], tools: readonly string[], who = ALICE) {
-  const said: string[] = []
-  for (const tool of tools) said.push(gist(await gateway.call(who, callRequest(tool))))
-  return said
+  const outcomes: string[] = []
+  for (const tool of tools) outcomes.push(gist(await gateway.call(who, callRequest(tool))))
+  return outcomes
 }
 
 describe('budgets', () => {
@@ -181,8 +181,8 @@ describe('budgets', () => {
     await gists(first.gateway, Array<string>(150).fill('Echo.Say'))
     await first.gateway.drain(0)
     const second = open(rules, { store })
-    const said = await gists(second.gateway, Array<string>(60).fill('Echo.Say'))
-    expect(said.filter((one) => one === 'ok {}')).toHaveLength(50)
+    const outcomes = await gists(second.gateway, Array<string>(60).fill('Echo.Say'))
+    expect(outcomes.filter((one) => one === 'ok {}')).toHaveLength(50)
     await second.gateway.drain(0)
   })
 

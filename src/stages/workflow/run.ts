@@ -181,6 +181,6 @@ function checkStepName(name: unknown): string {
     !hasControlCharacter(name)
   if (isGood) return name
   throw new ToolError('The workflow gave a step a name that cannot be used.', {
-    developerMessage: `Write a text of 1 to ${MAX_NAME_LENGTH} characters without control characters: { step: 'send-1' }.`,
+    developerMessage: `Write a string of 1 to ${MAX_NAME_LENGTH} characters without control characters: { step: 'send-1' }.`,
   })
 }

@@ -159,7 +159,7 @@ function readInvocation({ body, principal: { tenant } }: HttpRequest): Invocatio
   const asked = isJsonObject(body) ? body : {}
   const { principal, toolName, requiredScopes = [], args, simulateRateLimitExhausted } = asked
   if (typeof toolName !== 'string' || toolName === '' || toolName.length > MAX_NAME_LENGTH) {
-    throw fault('request_invalid', `"toolName" must be a text of 1 to ${MAX_NAME_LENGTH} characters.`)
+    throw fault('request_invalid', `"toolName" must be a string of 1 to ${MAX_NAME_LENGTH} characters.`)
   }
   const scopes = readScopes(requiredScopes)
   const name = typeof principal === 'string' && scopes !== undefined ? principal : ''

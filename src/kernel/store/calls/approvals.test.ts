@@ -41,8 +41,8 @@ async function reported(): Promise<readonly (string | undefined)[]> {
   const decided = (await store.approvals.findById('approval-1'))?.decisions.map(({ reason }) => reason) ?? []
   const facts = await store.readRun({ tenant: 'default', run: 'record-1' }, -1, 100)
   const events = (await store.readJournal([], 100)).flatMap((group) => group.events)
-  const said = [...facts, ...events].flatMap((one) => ('reason' in one ? [one.reason] : []))
-  return [...decided, ...said]
+  const reasons = [...facts, ...events].flatMap((one) => ('reason' in one ? [one.reason] : []))
+  return [...decided, ...reasons]
 }
 
 describe('an approver’s reason', () => {

@@ -213,8 +213,8 @@ class Fitting {
       const structure =
         structureBytes === undefined ? [] : [`The structured content is too long: ${structureBytes} bytes.`]
       if (projected.length + structure.length === 0) return undefined
-      const said = [...projected, ...structure].join(' ')
-      return `${said} The whole result is at ${this.#handle}; read it with ${tool}.`
+      const notes = [...projected, ...structure].join(' ')
+      return `${notes} The whole result is at ${this.#handle}; read it with ${tool}.`
     }
     return [
       `This result is too long to show: ${size} bytes, and at most ${this.#max} are shown at once. Parts of it follow. The whole result is kept at ${this.#handle}.`,

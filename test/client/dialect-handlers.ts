@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from '#kernel/base/json'
 import type { ClientDialect } from '#protocols/otc/codec-client'
-import { type Play, type SeenRequest, sendJson } from './fake-tool-server.ts'
+import { type RequestHandler, type SeenRequest, sendJson } from './fake-tool-server.ts'
 
 const ARCADE = 'https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json'
 const SCHEMA = {
@@ -23,7 +23,7 @@ const DRAFT = {
 }
 
 /** Simulated servers that each support one dialect and refuse all others, as their documents allow. */
-export const DIALECT_PLAYS = {
+export const DIALECT_HANDLERS = {
   'otc-1.0': (request, response) => {
     if (isList(request)) return sendJson(response, 200, { $schema: 'otc://1.0', tools: [WRAPPED] })
     const { $schema, request: call } = request.body
@@ -88,7 +88,7 @@ export const DIALECT_PLAYS = {
     }
     return sendJson(response, 200, { success: true, execution_id: 'made-by-the-server', value: sum(call) })
   },
-} satisfies Record<ClientDialect, Play>
+} satisfies Record<ClientDialect, RequestHandler>
 
 function isList({ method, path }: SeenRequest): boolean {
   return method === 'GET' && path === '/tools'
