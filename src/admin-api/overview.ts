@@ -1,6 +1,7 @@
 /**
- * The operation behind the overview: how calls went over a time range, and what needs attention now. The console and `collet overview`
- * show its answer, which is read from counts that the store keeps, so its cost does not grow with the number of calls.
+ * The operation behind the overview: counts and durations of calls over a time range, and what needs attention now. The console and
+ * `collet overview` show its answer, which is read from counts that the store keeps, so its cost does not grow with the number of
+ * calls.
  */
 import { z } from 'zod'
 import { type AnswerOf, named, operation, time, timeInQuery } from './operation.ts'
@@ -41,7 +42,7 @@ const ATTENTION = named('AdminAttention', () =>
         }),
       )
       .nullable()
-      .describe('Sources that do not work; null without the scope `admin:sources`.'),
+      .describe('Sources that are down or degraded; null without the scope `admin:sources`.'),
     budgets: z
       .array(
         z.object({
@@ -61,7 +62,7 @@ const ATTENTION = named('AdminAttention', () =>
 export const READ_OVERVIEW = operation({
   route: 'GET /admin/overview',
   scope: 'admin:calls',
-  summary: 'How calls went over a time range, and what needs attention now.',
+  summary: 'Counts and durations of calls over a time range, and what needs attention now.',
   query: () =>
     z.object({
       range: z
@@ -80,7 +81,7 @@ export const READ_OVERVIEW = operation({
       step_seconds: z.int().describe('Length of an interval: a minute, 15 minutes or 3 hours.'),
       ...counts,
       ...durations,
-      states: z.record(z.string(), z.int()).describe('Calls by how they ended.'),
+      states: z.record(z.string(), z.int()).describe('Number of calls by state.'),
       buckets: z.array(z.object({ at: time(), ...counts, ...durations })),
       rejections: z
         .array(z.object({ code: z.string(), requests: z.int() }))

@@ -20,7 +20,7 @@ describe('names', () => {
 })
 
 describe('schemas', () => {
-  it('are objects without unions at the top, and say what was left out', () => {
+  it('are objects without unions at the top, and name what was left out', () => {
     const schema = {
       oneOf: [
         { properties: { a: { type: 'string' } }, required: ['a'] },

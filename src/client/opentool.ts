@@ -63,7 +63,6 @@ export { exceptionOf, OpenToolException } from './opentool-exchange.ts'
 /** Functions by name, in the order of the document, which may contain 100 000 functions. */
 type Functions = ReadonlyMap<string, OpenToolFunction>
 
-/** An OpenTool server behind the methods of `ColletClient`. */
 export class OpenToolSession {
   readonly #settings: ClientSettings
   readonly #client: OpenToolClient

@@ -66,7 +66,6 @@ export class OwnTokens {
   }
 }
 
-/** Refusals of tokens by the servers behind tools. */
 export class Refusals {
   /** Missing scopes by provider and tool. */
   readonly #scopes = new Map<string, ReadonlySet<string>>()

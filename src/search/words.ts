@@ -10,7 +10,7 @@ import { relatedStems } from './vocabulary.ts'
 const MAX_TEXT_LENGTH = 4_000
 const MAX_WORD_LENGTH = 40
 
-/** The stems of a text with its compounds as single words too. */
+/** The stems of a text, and its compounds as single words. */
 export function documentStems(text: string): readonly string[] {
   const compounds = text.slice(0, MAX_TEXT_LENGTH).match(COMPOUND) ?? []
   return [...stemsOf(text), ...compounds.map((word) => word.toLowerCase())]
@@ -21,7 +21,7 @@ export function stemsOf(text: string): readonly string[] {
   return splitWords(text).flatMap((word) => (STOP_WORDS.has(word) ? [] : [stemOf(word)]))
 }
 
-/** `GetPullRequests2` and `get_pull_requests_2` both give `get pull requests 2`. */
+/** `GetPullRequests2` and `get_pull_requests_2` both become `get pull requests 2`. */
 export function splitWords(text: string): readonly string[] {
   const spaced = text
     .slice(0, MAX_TEXT_LENGTH)
@@ -140,7 +140,7 @@ function withoutTense(word: string): string {
   return isDoubled ? stem.slice(0, -1) : stem
 }
 
-/** Words by which callers refer to themselves. */
+/** Words with which callers refer to themselves. */
 const OWN_WORDS = new Set(['i', 'mine', 'my', 'myself'])
 const OWN: QueryWord = { stem: 'my', related: ['authent', 'me', 'own', 'current', 'viewer'], weight: 0.5 }
 

@@ -104,7 +104,7 @@ export interface ServedCounts {
   /** Number of tools; several versions of one tool count once. */
   readonly tools: number
   readonly versions: number
-  /** Tokens of a long list of tools for models, and of search mode; absent for a short list, and in search mode. */
+  /** Tokens that a model reads in a long list of tools, and in search mode; absent if the list is short or search mode is on. */
   readonly listTokens?: { readonly list: number; readonly search: number } | undefined
   readonly sources: number
   /** Keys of sources whose first reading has not ended. */

@@ -121,7 +121,7 @@ describe('the file', () => {
     expect(file.match(/type SimpleUser =/g)).toHaveLength(1)
   })
 
-  it('gives different types of one title different names, which other tools do not change', () => {
+  it('names different types with one title differently, whatever other tools there are', () => {
     const shape = (name: string) =>
       object({ [name]: text, long_enough_to_be_declared_once: text, another_member: text }, { title: 'User' })
     const twice = (name: string) => named(object({ first: shape(name), second: shape(name) }))
@@ -143,7 +143,7 @@ describe('the file', () => {
     expect(file.length).toBeLessThan(10_000)
   })
 
-  it('cuts schemas that are too deep, too many or too large, and says where', () => {
+  it('truncates schemas that are too deep, too many or too large, and marks the places', () => {
     const deep = Array.from({ length: 60 }).reduce<JsonObject>((inner) => object({ a: inner }), text)
     const many = object(Object.fromEntries(Array.from({ length: 11_000 }, (_, n) => [`m${n}`, text])))
     const choices = { enum: Array.from({ length: 600 }, (_, n) => `choice ${n}`) }

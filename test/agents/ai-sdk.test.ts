@@ -181,7 +181,7 @@ describe('approvals', () => {
 })
 
 describe('histories', () => {
-  it('that lost messages repeat a recorded call and say so, or continue to count with what was kept', async () => {
+  it('that lost messages repeat a recorded call and report it, or continue counting with the remaining messages', async () => {
     const shop = makeShop()
     const source = await openGateway(shop)
     const { model } = await openModel([[MAIL]])

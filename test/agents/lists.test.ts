@@ -67,7 +67,7 @@ it('marks strict tools, and names those that are not', async () => {
   expect(notes).toContain('Shop.Mail@1.0.0: optional parameters may be null.')
 })
 
-it('refuses more tools than OpenAI accepts, and says what to do', async () => {
+it('refuses more tools than OpenAI accepts, and explains what to do', async () => {
   const many = Array.from({ length: 130 }, (_, n) =>
     tool({
       id: `Many.Tool${n}@1.0.0`,

@@ -138,7 +138,7 @@ describe('collet import of an AI catalog', () => {
     expect([code, host.asked]).toEqual([0, []])
   })
 
-  it('MCP-212: the card of a server stands for the server', async () => {
+  it('MCP-212: the card of a server is imported as the server', async () => {
     const { sources } = await run(`${host.base}/maps/server-card`, '--key', 'Places')
     expect(sources).toEqual([['Places', `${host.base}/maps/mcp`]])
   })

@@ -90,7 +90,7 @@ describe('./collet in a checkout that was never built', () => {
     expect(run(join(ROOT, 'collet'), ['keys', 'make'], ROOT).stderr).toContain('See: ./collet --help')
   })
 
-  it('tells the user to run npm ci if that was not done', () => {
+  it('asks the user to run npm ci if packages are not installed', () => {
     const root = checkout({ isInstalled: false })
     const { status, stderr } = run(join(root, 'collet'), ['version'])
     expect([status, stderr]).toEqual([2, expect.stringMatching(`^[^\\n]*Run npm ci in ${root}[^\\n]*\\n$`)])

@@ -78,7 +78,7 @@ describe('collet pins on a store', () => {
     )
   })
 
-  it('rule 32: a rejection keeps the accepted definition, and says so', async () => {
+  it('rule 32: a rejection keeps the accepted definition, and reports this', async () => {
     await observe([sampleOffer('read'), CHANGED])
     expect((await onStore('pins', 'reject', 'files.write')).stdout).toBe('files.write stays suspended.\n')
     expect((await onStore('pins', 'list')).stdout).toMatch(/change \(rejected\)/)

@@ -126,7 +126,7 @@ describe('collet types', () => {
     expect(ended.stderr).toMatch(message)
   })
 
-  it('says that a key is needed', async () => {
+  it('reports that a key is needed', async () => {
     const apiKeys = [{ id: 'agent', key: new Secret(KEY), tenant: 'default', scopes: [] }]
     const keyed = testSettings({ tools: settings.tools, auth: { apiKeys, jwt: undefined } })
     const locked = await startServer(keyed, { graceMs: 0 })

@@ -54,7 +54,7 @@ describe('collet journal receipt and collet verify', () => {
     expect((await collet('verify', 'receipt.jsonl', '--key', 'no-such-file.json')).code).toBe(2)
   })
 
-  it('end with 2 if no key is named, and say what is not proven', async () => {
+  it('end with 2 if no key is named, and name what is not proven', async () => {
     const { code, stdout } = await collet('verify', 'receipt.jsonl')
     expect(code).toBe(2)
     expect(stdout).toContain('Not proven: who signed this.')

@@ -90,7 +90,7 @@ describe('resources of a Collet server beside calls', () => {
     expect(closed.length).toBe(before + 1)
   })
 
-  it('a tool without state has no sessions, and the refusal says so', async () => {
+  it('a tool without state has no sessions, and the refusal explains it', async () => {
     await expect(connect(server.url).openSession('Clock.Read')).rejects.toMatchObject({
       ...{ name: 'CallFailure', class: 'server', code: 'validation_error' },
     })

@@ -11,7 +11,7 @@ describe('the MCP ledger', () => {
     expect(required.length).toBeGreaterThanOrEqual(112)
   })
 
-  it('gives no id to two rows', () => {
+  it('has no id twice', () => {
     expect(required.filter((id, at) => required.indexOf(id) !== at)).toEqual([])
   })
 

@@ -289,7 +289,7 @@ describe('MCP-23: sessions of one principal', () => {
     return { opened: times - refused.length, refused }
   }
 
-  it('are limited to a hundred, and the refusal says what to do', async () => {
+  it('are limited to a hundred, and the refusal explains what to do', async () => {
     const { server } = await startTalk([])
     const { opened, refused } = await countOf(server.url, 130)
     expect(opened).toBe(100)

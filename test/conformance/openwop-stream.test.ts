@@ -59,7 +59,7 @@ describe.each([
     expect(reader.frames.map(({ data }) => data)).toEqual(await server.events(runId))
   })
 
-  it('OWP-98: resume by Last-Event-ID from every position, and poll gives the same from there', async () => {
+  it('OWP-98: resume by Last-Event-ID from every position, and polling returns the same events', async () => {
     const run = `resumed`
     for (let n = 0; n < 4; n += 1) await server.otc('Echo.Write', {}, { run })
     await end(run)

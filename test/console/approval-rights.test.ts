@@ -79,7 +79,7 @@ describe('what people may do with an approval', () => {
     await story.getByText('“I know them.”').waitFor()
   })
 
-  it('offers no deciding link where the server does not permit one, and says why', async () => {
+  it('offers no deciding link where the server does not permit one, and explains why', async () => {
     for (const [tool, reason] of [
       ['Host.say', 'Not available for tools that run commands'],
       ['Ops.Shell', 'Not available if several people must approve'],

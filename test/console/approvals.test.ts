@@ -172,7 +172,7 @@ describe('Approvals', () => {
     expect((title?.y ?? 0) - ((bar?.y ?? 0) + (bar?.height ?? 0))).toBeGreaterThan(20)
   })
 
-  it('decides nothing if another person was first, and says so', async () => {
+  it('decides nothing if another person was first, and reports it', async () => {
     const id = await park('Bank.Pay', { to: 'race' })
     const page = await console_.page({ path: `/approvals/${id}`, as: bob })
     await button(page, 'Approve once').waitFor()

@@ -181,7 +181,7 @@ describe('the frame of the console, open', () => {
     })
   })
 
-  it('says that there is no such page', async () => {
+  it('reports that there is no such page', async () => {
     const page = await collet.page({ path: '/nothing' })
     await page.getByText('There is no page at this address').waitFor()
     await page.goto(`${collet.url}/console/a/b/c/d`)

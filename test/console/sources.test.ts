@@ -190,7 +190,7 @@ describe('Sources', () => {
     ])
   })
 
-  it('says why a source cannot be added, shows the output of a program, and stops on request', async () => {
+  it('explains why a source cannot be added, shows the output of a program, and stops on request', async () => {
     const page = await console_.page({ path: '/sources', as: 'operator' })
     await page.getByLabel('Add a source').fill('http://127.0.0.1:9/nothing')
     await button(page, 'Add source').click()
@@ -209,7 +209,7 @@ describe('Sources', () => {
     await button(page, 'Start the program').waitFor()
   })
 
-  it('names the scope that it takes, offers nothing that would be refused, and asks for nothing', async () => {
+  it('names the required scope, offers nothing that would be refused, and sends no requests', async () => {
     const page = await console_.page({ path: '/tools', as: { key: VIEWER } })
     const places = page.getByRole('navigation', { name: 'Pages' })
     expect(await places.getByRole('link', { name: /^Sources/ }).count()).toBe(0)

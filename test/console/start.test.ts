@@ -154,7 +154,7 @@ describe('the first steps without any tool', () => {
     config: `export default { tools: [], auth: { apiKeys: [{ id: 'ann', key: '${key}', scopes: [] }] } }`,
   })
 
-  it('say what to do instead', async () => {
+  it('explain what to do instead', async () => {
     const page = await collet.page({ path: '/', as: { key } })
     await page.getByText('There are no tools here yet. Add a source first').waitFor()
     const operator = await collet.page({ path: '/', as: 'operator' })

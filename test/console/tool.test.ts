@@ -117,7 +117,7 @@ describe('the page of a tool', () => {
     await page.waitForURL('**/console/tools')
   })
 
-  it('says when there is no such tool, or no such version', async () => {
+  it('reports a missing tool or version', async () => {
     const page = await open('Gmail.GetEmail')
     await page.getByText('There is no such tool').waitFor()
     await page.getByText('Gmail.GetEmails').waitFor()

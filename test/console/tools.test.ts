@@ -258,7 +258,7 @@ describe('the catalog', () => {
     expect(await names(page)).toEqual(['tracker.create_comment'])
   })
 
-  it('shows changes live, says when it cannot, and continues', async () => {
+  it('shows changes live, reports when it cannot, and continues', async () => {
     const page = await open()
     await rowOf(page, 'Unavailable').waitFor()
     rmSync(join(collet.folder, 'down'))

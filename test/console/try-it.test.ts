@@ -234,7 +234,7 @@ export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: 
     await page.getByRole('link', { name: 'Calls' }).first().waitFor()
   })
 
-  it('says which credential a call uses', async () => {
+  it('shows which credential a call uses', async () => {
     const page = await collet.page({ path: '/tools/Needs.Secret', as: { key: KEY } })
     await page.getByText('not stored for key:ann yet.').waitFor()
     // People without the scope can pass the command on.

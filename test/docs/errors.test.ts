@@ -16,7 +16,7 @@ describe('docs/errors.md', () => {
     expect(codesIn(failures)).toEqual([...FAILURE_CODES])
   })
 
-  it('gives the HTTP status that OTC answers', () => {
+  it('contains the HTTP status that OTC answers', () => {
     for (const code of REFUSAL_CODES) {
       const status = new RegExp(`^\\| \`${code}\` \\| (\\d+) \\|`, 'm').exec(refusals)?.[1]
       expect([code, Number(status)]).toEqual([code, OTC_ANSWERS[code].status])

@@ -12,9 +12,9 @@ const AT_ONCE = 500
 const LIMIT_MS = 90_000
 const MIB = 1_048_576
 const BODY_BYTES = 20_000
-/** One caller holds a third of it at most. */
+/** Memory for request bodies; one caller may use a third of it. */
 const BODIES_BYTES = 24 * MIB
-/** Half of the growth of a server that accepts everything; measured: 220 MiB against 770. */
+/** Half of the growth of a server that accepts everything; measured: 220 MiB instead of 770. */
 const MAX_GROWTH_BYTES = 400 * MIB
 
 const TEXT = 'x'.repeat(BODY_BYTES)
@@ -90,12 +90,12 @@ function residentBytes(): number {
 
 describe('a flood', () => {
   it(
-    `of ${CALLS} calls at once is answered whole, with results or clear refusals, in bounded memory`,
+    `of ${CALLS} simultaneous calls gets complete answers, results or clear refusals, in bounded memory`,
     async () => {
       const before = residentBytes()
-      let most = before
+      let peak = before
       const watch = setInterval(() => {
-        most = Math.max(most, residentBytes())
+        peak = Math.max(peak, residentBytes())
       }, 100)
       const sockets: Socket[] = []
       // In batches, because the listener's queue is shorter than the flood.
@@ -121,9 +121,9 @@ describe('a flood', () => {
         expect(JSON.parse(body).message).toContain('Nothing was run')
       }
       expect(health.status).toBe(200)
-      expect(most - before).toBeLessThan(MAX_GROWTH_BYTES)
+      expect(peak - before).toBeLessThan(MAX_GROWTH_BYTES)
 
-      // Afterwards the server works as before: a refused call runs with the same id, and a call that ran is replayed.
+      // Afterwards the server works normally: a refused call runs with the same id, and a call that ran is replayed.
       const [refusedAt, ranAt] = [refused[0], ran[0]].map((one) =>
         one === undefined ? -1 : answers.indexOf(one),
       )

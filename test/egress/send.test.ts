@@ -125,7 +125,7 @@ describe('rule 33: guarded requests without the objects of fetch', () => {
     expect(await closed.promise).toBeLessThan(64 * MIB)
   })
 
-  it('gets a long answer whole, however slowly it is read', async () => {
+  it('gets a complete long answer, however slowly it is read', async () => {
     const { post } = await start((_visit, response) => {
       for (let part = 0; part < 16; part += 1) response.write(Buffer.alloc(50_000, part))
       response.end()

@@ -40,7 +40,7 @@ describe('consent without a sign-in, on loopback', () => {
     expect((await stage.call({ callId: 'c2' })).value).toBe('mail')
   })
 
-  it('OTC-73: OpenTool behaves alike, with the challenge in error.data', async () => {
+  it('OTC-73: OpenTool behaves in the same way, with the challenge in error.data', async () => {
     await using stage = await openStage()
     const ask = async () => {
       const response = await fetch(`${stage.url}/opentool/call`, {

@@ -18,8 +18,8 @@ const ISSUES = Array.from({ length: 5_000 }, (_, id) => ({
   body: `Text of issue ${id}. `.repeat(55),
 }))
 const BIG = { total: ISSUES.length, issues: ISSUES }
-const PICTURE = Buffer.alloc(400_000, 7).toString('base64')
-const SOUND = Buffer.alloc(90_000, 9).toString('base64')
+const IMAGE = Buffer.alloc(400_000, 7).toString('base64')
+const AUDIO = Buffer.alloc(90_000, 9).toString('base64')
 
 const define = (id: string, output: z.ZodType, run: () => unknown, policy: object = {}) =>
   tool({
@@ -41,8 +41,8 @@ const TOOLS = [
   define('Big.Media', z.any(), () => ({
     content: [
       { type: 'text', text: JSON.stringify(BIG) },
-      { type: 'image', data: PICTURE, mimeType: 'image/png' },
-      { type: 'audio', data: SOUND, mimeType: 'audio/wav' },
+      { type: 'image', data: IMAGE, mimeType: 'image/png' },
+      { type: 'audio', data: AUDIO, mimeType: 'audio/wav' },
     ],
   })),
   define('Big.Projected', z.any(), () => BIG, { project: ['total', 'issues.id', 'issues.title'] }),
@@ -78,7 +78,7 @@ const textOf = (result: Json): string => result.content.map(({ text = '' }: Json
 const bytesFor = (result: Json): number => Buffer.byteLength(textOf(result))
 const handleIn = (result: Json): string => /collet:\/\/calls\/[\w-]+/.exec(textOf(result))?.[0] ?? ''
 
-/** Reads everything below a path with the tool, as a model would. */
+/** Reads a whole value with the tool, part by part, as a model would. */
 async function readAll(uri: string, args: object): Promise<{ text: string; bytes: number; reads: number }> {
   let [text, bytes, reads] = ['', 0, 0]
   for (let offset: number | undefined = 0; offset !== undefined && reads < 1_000; reads += 1) {
@@ -93,7 +93,7 @@ async function readAll(uri: string, args: object): Promise<{ text: string; bytes
 }
 
 describe('a result of 5 MB', () => {
-  it('MCP-180, MCP-182: gives the model at most the budget, and every part of it can be read', async () => {
+  it('MCP-180, MCP-182: is shortened to the budget for the model, and every part of it can be read', async () => {
     const size = JSON.stringify(BIG).length
     expect(size).toBeGreaterThan(5_000_000)
     const shown = await call('Big_Any')
@@ -190,7 +190,7 @@ describe('a result of 5 MB', () => {
     expect([unknown.status, unknown.headers.get('collet-error-code')]).toEqual([404, 'call_not_found'])
   })
 
-  it('keeps the record whole for programs', async () => {
+  it('is complete for programs', async () => {
     const { content } = await call('Big_Any')
     const id = /collet:\/\/calls\/([\w-]+)/.exec(content[0].text)?.[1]
     const view: Json = await (await fetch(`${talk.server.url}/calls/${id}`)).json()
@@ -200,7 +200,7 @@ describe('a result of 5 MB', () => {
 
 describe('a declared output', () => {
   it.each(REVISIONS)(
-    'MCP-180: is shortened to a value that a client accepts and that says so, %s',
+    'MCP-180: is shortened to a valid value that contains a note about it, %s',
     async (revision) => {
       const client = new Client({ name: 'test', version: '1' })
       const transport = new StreamableHTTPClientTransport(new URL(`${talk.server.url}/mcp`))
@@ -217,14 +217,14 @@ describe('a declared output', () => {
       } else {
         const result = await call('Big_Declared')
         expect(result.structuredContent['collet/shaped']).toContain('collet://calls/')
-        // An array cannot say that it is shortened, so it is whole.
+        // An array has no place for a note, so it is not shortened.
         expect((await call('Big_List')).structuredContent).toEqual(ISSUES)
       }
       await client.close()
     },
   )
 
-  it('keeps the beginning of a text, which says that it is shortened', async () => {
+  it('keeps the beginning of a string, which ends with a note that it is shortened', async () => {
     const { structuredContent, content } = await call('Big_Text')
     expect(structuredContent).toMatch(/^A line of text\..*… \[\d+ of 320000 characters\]$/s)
     expect(Buffer.byteLength(content[1].text)).toBeLessThanOrEqual(MODEL_BYTES)
@@ -232,18 +232,18 @@ describe('a declared output', () => {
 })
 
 describe('images and files', () => {
-  it('MCP-180: stay images, and become links where there is no room', async () => {
+  it('MCP-180: stay images, or become links if they exceed the budget', async () => {
     const result = await call('Big_Media')
-    const [words, text, picture, sound] = result.content
-    expect(words.text).toContain('/0/text/issues')
+    const [note, text, image, audio] = result.content
+    expect(note.text).toContain('/0/text/issues')
     expect(JSON.parse(text.text).issues[0].id).toBe(0)
-    expect(picture).toMatchObject({ type: 'image', data: PICTURE })
-    expect(sound).toMatchObject({ type: 'resource_link', mimeType: 'audio/wav', size: 90_000 })
+    expect(image).toMatchObject({ type: 'image', data: IMAGE })
+    expect(audio).toMatchObject({ type: 'resource_link', mimeType: 'audio/wav', size: 90_000 })
     expect(bytesFor(result)).toBeLessThanOrEqual(MODEL_BYTES)
-    const read = await request('resources/read', { uri: sound.uri })
-    expect(read.result.contents[0]).toEqual({ uri: sound.uri, mimeType: 'audio/wav', blob: SOUND })
+    const read = await request('resources/read', { uri: audio.uri })
+    expect(read.result.contents[0]).toEqual({ uri: audio.uri, mimeType: 'audio/wav', blob: AUDIO })
     const shown = await call('read_result', { uri: `${handleIn(result)}/content/1` })
-    expect(shown.content[0]).toMatchObject({ type: 'image', data: PICTURE })
+    expect(shown.content[0]).toMatchObject({ type: 'image', data: IMAGE })
     const issue = await call('read_result', {
       uri: `${handleIn(result)}/content`,
       path: '/0/text/issues/9/title',
@@ -253,7 +253,7 @@ describe('images and files', () => {
 })
 
 describe('policies', () => {
-  it('give the model the members of a projection, and name the others', async () => {
+  it('select members for the model, and name the others', async () => {
     const result = await call('Big_Projected', {}, { 'collet/modelBytes': 0 })
     expect(result.content[0].text).toContain('leaves out members: issues.state, issues.body.')
     expect(Object.keys(result.structuredContent.issues[0])).toEqual(['id', 'title'])
@@ -270,7 +270,7 @@ describe('policies', () => {
 })
 
 describe('a small result', () => {
-  it('has the same bytes as without a budget', async () => {
+  it('has the same bytes with and without a budget', async () => {
     const off = await startTalk(TOOLS.slice(-2))
     const members = ({ content, structuredContent }: Json): string =>
       JSON.stringify({ content, structuredContent })

@@ -215,7 +215,7 @@ describe('/admin/keys', () => {
     for (const event of shown) expect(event).not.toHaveProperty('principal_id')
   })
 
-  it('a rotation gives no more permissions, and reaches no other tenant', async () => {
+  it('a rotation grants no further permissions, and affects no other tenant', async () => {
     const strong = (await make({ principal: 'boss', tenant: 'acme', scopes: ['*'] })).json
     expect((await rotate('boss', {}, 'k-root')).status).toBe(403)
     expect((await drop(`/admin/keys/${strong.key_id}`, 'k-stranger')).status).toBe(404)

@@ -43,7 +43,7 @@ it('OTS-38: the return name of an OpenTool server is kept when its functions are
   }
 })
 
-it('OTS-10: a function without a return value stays one when it is re-exported, and its answer is kept', async () => {
+it('OTS-10: a function without a return value has none when it is re-exported, and its answer is kept', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'collet-return-'))
   const upstream = createServer((request, response) => {
     let body = ''

@@ -30,7 +30,7 @@ describe.each([
     return answer.headers.get('collet-error-code') ?? (answer.json.result.success === true ? 'ran' : 'failed')
   }
 
-  it('approves the next calls like one, up to an amount, as often as it says, until it is revoked', async () => {
+  it('approves similar calls up to an amount and a number of uses, until it is revoked', async () => {
     const { id } = await server.park('rule-1', { amount: 5, to: 'Ann' })
     const preview = await server.ask(`/admin/approvals/${id}/rule-preview`, { as: 'eve', body: {} })
     expect(preview.json).toEqual({
@@ -125,7 +125,7 @@ describe.each([
 })
 
 describe('a standing rule and a changed tool', () => {
-  it('approves nothing once the definition has changed, and says that it is stale', async () => {
+  it('approves nothing once the definition has changed, and is reported as stale', async () => {
     const first = await startApprovalServer({}, sqliteSettings)
     const { id } = await first.park('changed-1', { amount: 5, to: 'Ann' })
     const body = { approval: id, conditions: UP_TO_100, expires_at: soon() }

@@ -52,7 +52,7 @@ describe('requests that are held open', () => {
     expect(refused.json.details.scope).toBe('global')
   })
 
-  it('a request that need not wait does not count', async () => {
+  it('a request that does not wait is not counted', async () => {
     for (const _ of [1, 2]) await follow(KEYS.root)
     expect((await poll(KEYS.root, '')).status).toBe(200)
     const head = await server.ask(`/v1/runs/${RUN}/events`, {
@@ -63,13 +63,13 @@ describe('requests that are held open', () => {
     expect(head.status).toBe(200)
   })
 
-  it('a disconnected stream no longer counts', async () => {
+  it('a disconnected stream is no longer counted', async () => {
     const [first] = [await follow(KEYS.root), await follow(KEYS.root)]
     first.leave()
     await vi.waitFor(async () => expect((await poll(KEYS.root)).status).toBe(200), { timeout: 5_000 })
   })
 
-  it('a poll whose client disconnects no longer counts, long before its timeout', async () => {
+  it('a poll whose client disconnects is no longer counted, long before its timeout', async () => {
     await server.close()
     const waiting = { perPrincipal: 1, total: undefined, maxMs: undefined }
     server = await startRunServer({ limits: { ...NO_LIMITS, waiting } })

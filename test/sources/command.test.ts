@@ -195,7 +195,7 @@ describe('commands as tools', () => {
     expect(await run({ ...copy, memoryMb: 4_096 })).toBe('')
   }, 20_000)
 
-  it('rule 10: a cancel ends the whole process group, also processes that ignore signals', async () => {
+  it('rule 10: a cancellation ends the whole process group, including processes that ignore signals', async () => {
     const folder = makeFolder()
     const pids = join(folder, 'pids')
     const child = 'process.on("SIGTERM", () => {}); setInterval(() => {}, 1000)'
@@ -277,7 +277,7 @@ describe('commands as tools', () => {
     })
   })
 
-  it('a command without its program is left out, and the state of the source says why', async () => {
+  it('a command without its program is left out, and the state of the source explains why', async () => {
     const { source } = open(
       {
         gone: { argv: ['no-such-program-here'], description: 'x' },

@@ -199,7 +199,7 @@ describe('OTS-38: answers of servers that deviate from their document', () => {
     })
   })
 
-  it('are accepted unchanged if the operator says so', async () => {
+  it('are accepted unchanged if the options allow it', async () => {
     const { url } = await startForeign({ act: { Count: 'three' } }, documentOf({ act: INTEGER }))
     const discovery = await open(url, { output: 'any' }).discover(NEVER)
     expect(toolIn(discovery, 'act').outputSchema).toEqual({})

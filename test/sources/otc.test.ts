@@ -262,7 +262,7 @@ describe('an OTC server as a source', () => {
     expect(calls).toBe(1)
   })
 
-  it('rule 9: an unreachable server has run nothing, and the state of the source says so', async () => {
+  it('rule 9: an unreachable server has run nothing, and the state of the source reports it', async () => {
     const server = await startUpstream({ tools: [sampleTool('A.B@1.0.0', () => 'x')] })
     const source = open(server.url)
     const discovery = await source.discover(NEVER)

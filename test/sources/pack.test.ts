@@ -186,7 +186,7 @@ describe.each(WAYS)(
       Reflect.deleteProperty(globalThis, 'ran')
     })
 
-    it('leaves out what it cannot serve, and says so', async () => {
+    it('leaves out what it cannot serve, and reports it', async () => {
       const workflow = `{ ...${toolText('B.Flow@1.0.0')}, [Symbol.for('collet.workflow')]: true }`
       const folder = folderWith({
         'tools/index.mjs': `export const a = [${toolText('A.One@1.0.0')}, ${toolText('A.One@2.0.0', '() => 2')}, ${toolText('no id')}]

@@ -51,7 +51,7 @@ export function pagesFor(session: Session | undefined): readonly (typeof PAGES)[
   return PAGES.filter(({ isFor }) => isFor(session))
 }
 
-/** The page that a person sees first: how things go for operators, the inbox for approvers, the journal for auditors. */
+/** The page that a person sees first: the overview for operators, the inbox for approvers, the journal for auditors. */
 export function landingFor(session: Session): PagePath {
   const { principal } = session
   const isOperator = OPERATOR_SCOPES.some((scope) => holdsScope(principal, scope))

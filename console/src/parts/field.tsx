@@ -29,7 +29,6 @@ interface ControlProps {
   readonly 'aria-invalid'?: boolean | undefined
 }
 
-/** A label, a control, a hint and an error. */
 export function Field({ label, note, hint, error, children }: FieldProps): ReactNode {
   const id = useId()
   const textIds = [hint === undefined ? '' : `${id}-hint`, error === undefined ? '' : `${id}-error`]

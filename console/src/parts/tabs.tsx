@@ -5,7 +5,6 @@ import type { ReactNode } from 'react'
  * Switches between views of the same data: a row of buttons, or tabs with panels. Used by several pages.
  */
 
-/** A row of buttons that switch between views of the same data. */
 export function Segment<Value extends string>(props: SegmentProps<Value>): ReactNode {
   const { label, value, options, onChange } = props
   return (

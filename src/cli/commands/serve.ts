@@ -247,7 +247,6 @@ interface ServeOptions {
   }
 }
 
-/** Starts the server, prints its address, and waits for a request to stop. */
 export async function serveUntilStopped(
   settings: Settings,
   options: ServeOptions,

@@ -154,7 +154,7 @@ describe('keepWorkers', () => {
     expect(stage.workers).toHaveLength(2)
   })
 
-  it('tells workers that a supervisor stops them, so that they accept calls until their proxy has noticed', async () => {
+  it('notifies workers that a supervisor stops them, so that they accept calls until their proxy has noticed', async () => {
     const stage = new Stage(2)
     stage.at(0).serve()
     await settle()

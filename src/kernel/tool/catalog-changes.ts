@@ -2,7 +2,7 @@ import type { EntryKind } from '#kernel/base/ids'
 import type { Principal } from '#kernel/base/principal'
 
 /**
- * Announces changes to the catalog: code that replaces tools notifies the streams that clients have open.
+ * Announces changes to the catalog: code that has replaced tools calls `notify`, which reaches the streams that clients have open.
  * Invariant: a caller is notified only of changes to its own catalog (rule 2).
  */
 
@@ -11,7 +11,6 @@ type IsAffected = (principal: Principal, kind?: EntryKind) => boolean
 
 type CatalogListener = (isAffected: IsAffected) => void
 
-/** Notifies open streams that tools were added, removed or changed. Code that replaces tools calls `notify` afterwards. */
 export class CatalogChanges {
   readonly #listeners = new Set<CatalogListener>()
 

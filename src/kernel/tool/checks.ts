@@ -363,7 +363,7 @@ export function checkTitle(title: unknown, report: Report): string | undefined {
 
 const TAG = /^[\p{L}\p{N}._-]{1,64}$/u
 
-/** Operators may change who sees a tool, so tags are not part of the definition hash. */
+/** Tags only decide in which toolsets a tool is, so they are not part of the definition hash. */
 export function checkTags(tags: unknown, report: Report): readonly string[] | undefined {
   if (tags === undefined) return undefined
   const found = Array.isArray(tags) ? tags.filter((tag) => typeof tag === 'string' && TAG.test(tag)) : []

@@ -128,7 +128,7 @@ describe('keys of requests that change state', () => {
     expect(asked).toHaveLength(1 + others.length)
   })
 
-  it('OWP-92: only one of several concurrent requests runs, and the others are told to retry', async () => {
+  it('OWP-92: only one of several concurrent requests runs, and the others get a retry time', async () => {
     const { send, answers, asked } = keyedRouteOn(openMemoryStore())
     let finish: (reply: HttpReply) => void = () => undefined
     answers(() => new Promise((resolve) => (finish = resolve)))

@@ -29,7 +29,6 @@ export interface KeyedRequestParts {
   readonly clock: Clock
 }
 
-/** Runs a keyed request once and replays its recorded answer (OWP-92). */
 export class KeyedRequests {
   readonly #parts: KeyedRequestParts
   /** Body digests of the requests in progress in this process, by tenant and request id. */

@@ -449,8 +449,8 @@ async function checkProgram(
   if (!check.found.has(accepted.offered)) {
     const { identity, tools } = await untilAborted(check.offers, context.signal)
     const offered = tools.find((tool) => tool.nativeName === nativeName)
-    const met = offered === undefined ? undefined : { offered, identity }
-    check.found.set(accepted.offered, suspensionBy(accepted, met))
+    const current = offered === undefined ? undefined : { offered, identity }
+    check.found.set(accepted.offered, suspensionBy(accepted, current))
   }
   const why = check.found.get(accepted.offered)
   if (why === undefined) return
@@ -460,7 +460,7 @@ async function checkProgram(
     `The program behind this tool differs from the accepted one: ${why}. Nothing was sent. An operator must accept the change before the tool can be called again.`,
     {
       canRetry: true,
-      developerMessage: 'See it with `collet pins diff`; accept it with `collet pins accept`.',
+      developerMessage: 'Show the change with `collet pins diff`; accept it with `collet pins accept`.',
     },
   )
 }

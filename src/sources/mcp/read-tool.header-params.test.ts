@@ -33,18 +33,18 @@ describe('MCP-48: arguments in headers', () => {
   it.each([
     ['an empty name', marked('')],
     ['a name that is not a string', marked(1)],
-    ['a space', marked('a b')],
-    ['a number', marked('A', 'number')],
-    ['the root', { type: 'object', 'x-mcp-header': 'A' }],
+    ['a space in its name', marked('a b')],
+    ['the type number', marked('A', 'number')],
+    ['the root as its place', { type: 'object', 'x-mcp-header': 'A' }],
     [
-      'an item',
+      'list items as its place',
       {
         type: 'object',
         properties: { a: { type: 'array', items: { type: 'string', 'x-mcp-header': 'A' } } },
       },
     ],
     [
-      'the same name twice',
+      'a name that is already used',
       {
         type: 'object',
         properties: {
@@ -57,7 +57,7 @@ describe('MCP-48: arguments in headers', () => {
     expect(readHeaderParams(schema)).toMatchObject({ ok: false })
   })
 
-  it('every text can be decoded from its header unchanged', () => {
+  it('every string can be decoded from its header unchanged', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         const value = headersFor([{ header: 'A', path: ['a'] }], { a: text })?.['Mcp-Param-A'] ?? ''

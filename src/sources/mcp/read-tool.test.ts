@@ -49,7 +49,7 @@ describe('a tool of an MCP server', () => {
     expect(poisoned.ok && suspicionsOf(poisoned.tool)).toMatchObject([{ where: 'title' }, {}])
   })
 
-  it('has trusted annotations if the operator says so, unless they contradict each other or the policy', () => {
+  it('has trusted annotations if the options allow it, unless they contradict each other or the policy', () => {
     const trusting = {
       type: 'mcp',
       command: 'fs',

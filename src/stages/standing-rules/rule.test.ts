@@ -131,7 +131,7 @@ describe('a standing rule', () => {
     expect(coversInput(conditions, { amount: 5, currency: 'EUR', note: 'x' })).toBe(false)
   })
 
-  it('says what is wrong with conditions', () => {
+  it('names the problems of conditions', () => {
     expect(conditionProblem([{ path: '/a', any: true }])).toBeUndefined()
     expect(conditionProblem([{ path: 'a', any: true }])).toContain('JSON Pointer')
     expect(conditionProblem([{ path: '/a', min: 2, max: 1 }])).toContain('exclude every number')

@@ -132,7 +132,7 @@ describe('a workflow', () => {
     expect(await gateway.readCall(ALICE, 'k')).toMatchObject({ state: 'succeeded', attempt: 1 })
   })
 
-  it('rule 5: if its definition changed while it was suspended, the error says so and mentions no approval; it continues with the old definition', async () => {
+  it('rule 5: if its definition changed while it was suspended, the error states this and mentions no approval; it continues with the old definition', async () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })

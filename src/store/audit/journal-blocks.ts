@@ -11,8 +11,8 @@ import { type BlockTree, growTree, type Leaf, leavesOf, MAX_LEAVES } from './blo
 
 /**
  * Blocks of the journal: consecutive commit groups of one writer under one hash, each block linked to the one before it, so that a
- * signed receipt of one call fixes everything before it. Blocks are made after the commits, in small steps, and only from groups whose
- * own link (rule 15) is valid. `receipts.ts` proves calls with them; `server/audit/receipt-part.ts` makes them by timer.
+ * signed receipt of one call fixes everything before it. Blocks are made after the commits, in small steps, and only from groups
+ * whose own link (rule 15) is valid. `receipts.ts` proves calls with them; `server/audit/receipt-part.ts` makes them on a timer.
  */
 
 const { get, all, write } = statements<keyof typeof queries | 'checkpointOf'>()
@@ -78,7 +78,7 @@ export function openJournalBlocks(context: Pick<StoreContext, 'read' | 'snapshot
     },
     /** The newest block of each chain. */
     newest: snapshot(() => newestBlocks(keys)),
-    /** Blocks of a writer from one number on, at most `limit`. */
+    /** Blocks of a writer, starting with this number; at most `limit`. */
     from: snapshot((no: number, block: number, limit: number) => blocksFrom(keys, no, block, limit)),
   }
 }
@@ -213,7 +213,7 @@ function* blockAt(keys: KeyRing, { no, group }: GroupPlace): Steps<StoredBlock |
   return block !== undefined && block.statement.last_group >= group ? block : undefined
 }
 
-/** The tree of a block, grown again from its groups. */
+/** The tree of a block, built again from its groups. */
 function* rebuild(keys: KeyRing, callersOf: OpenCallers, { no, statement }: StoredBlock): Steps<BlockTree> {
   const { writer, block, first_group, last_group, root } = statement
   const groups = yield* readGroups(keys, callersOf, no, { after: first_group - 1, last: last_group })

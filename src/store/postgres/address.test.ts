@@ -79,7 +79,7 @@ describe('an address of PostgreSQL', () => {
       )
   })
 
-  it('uses TLS only with a checked certificate, unless it says otherwise', () => {
+  it('uses TLS only with a verified certificate, unless a parameter turns that off', () => {
     const modeOf = (mode: string) =>
       URL.parse(connectionAddress(`postgres://u:p@h/d?sslmode=${mode}`))?.searchParams.get('sslmode')
     expect(['require', 'verify-ca', 'verify-full'].map(modeOf)).toEqual(Array(3).fill('verify-full'))

@@ -126,7 +126,7 @@ describe('the journal on PostgreSQL', () => {
     expect(await store.verify()).toMatchObject({ ok: true })
   })
 
-  it('gives every group of every process a unique number, even after groups that were copied from another database', async () => {
+  it('numbers every group of every process uniquely, even after groups that were copied from another database', async () => {
     const url = await newDatabase()
     const [one, two] = [await openStore(url), await openStore(url)]
     await Promise.all(

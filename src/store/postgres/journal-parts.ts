@@ -68,7 +68,7 @@ export class Volumes implements GroupIds {
     this.#sentN = n
   }
 
-  /** Notes that the commit was certainly undone. */
+  /** Notes that the commit was definitely rolled back. */
   noteUndone(): void {
     this.#sentN = -1
   }

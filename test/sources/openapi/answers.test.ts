@@ -214,7 +214,7 @@ describe('a success becomes the output that its schema describes', () => {
     expect(JSON.stringify(value)).not.toContain('canary')
   })
 
-  it('further pages are named and never fetched: the result says what to put into the next input', async () => {
+  it('further pages are named and never fetched: the result contains the members for the next input', async () => {
     const link = '<https://elsewhere.example/x?page=3&per_page=5&evil=1>; rel="next", </y?page=9>; rel="last"'
     server.answer(() => ({
       headers: { 'content-type': 'application/json', link, 'x-total-count': '44' },

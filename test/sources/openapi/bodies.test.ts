@@ -294,7 +294,7 @@ describe('bodies', () => {
     expect([sent.headers['content-type'], [...sent.body]]).toEqual(['application/octet-stream', [1]])
   })
 
-  it('OTC-32: a body has a description, which always says how bytes are written', async () => {
+  it('OTC-32: a body has a description, which always states how bytes are encoded', async () => {
     const post = (requestBody: JsonObject) => ({ post: { requestBody, responses: {} } })
     const schemas = { Thing: { type: 'object', description: 'A thing.' } }
     const api = await importApi(

@@ -58,7 +58,7 @@ const OTHER = fc.oneof(
 )
 
 describe('documents with an error anywhere', () => {
-  it('are refused with a reason, or give valid tools', async () => {
+  it('are refused with a reason, or result in valid tools', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.constantFrom(...DOCUMENTS),

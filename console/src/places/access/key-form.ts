@@ -3,7 +3,7 @@ import type { BodyOf } from '../../../../src/admin-api/operation.ts'
 import { quoted } from '../../app/commands.ts'
 
 /*
- * The form of a new key as a request and as a command. Several pages use it. Empty fields are left out.
+ * The form of a new key as a request and as a command. Used by several pages. Empty fields are left out.
  */
 
 /** The form of a new key, as typed. */

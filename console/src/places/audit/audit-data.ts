@@ -4,7 +4,7 @@ import type { READ_AUDIT, Refusal } from '../../../../src/admin-api/server.ts'
 import { requestJson } from '../../api/client.ts'
 
 /*
- * The query for denied requests. `denied-requests.tsx` uses it. The newest are first.
+ * The query for denied requests. Used by `denied-requests.tsx`. The newest are first.
  */
 
 export type { Refusal } from '../../../../src/admin-api/server.ts'

@@ -8,7 +8,7 @@ import { Table } from '../../parts/table.tsx'
 import { type Refusal, refusalsQuery } from './audit-data.ts'
 
 /*
- * The requests that the server denied. `page.tsx` uses it.
+ * The requests that the server denied. Used by `page.tsx`.
  */
 
 interface SectionProps {
@@ -23,7 +23,6 @@ const COLUMNS = [
   { title: 'Times', className: 'c-times', isEnd: true },
 ] as const
 
-/** Requests that the server denied. */
 export function DeniedRequests({ onCommand }: SectionProps): ReactNode {
   return (
     <Section

@@ -11,10 +11,9 @@ import { Note } from '../../parts/meaning.tsx'
 import { Found, messageOf, Work } from '../../parts/states.tsx'
 
 /*
- * Verifies the journal of the running server, and shows the heads of its chains. `page.tsx` uses it.
+ * Verifies the journal of the running server, and shows the heads of its chains. Used by `page.tsx`.
  */
 
-/** Verifies the journal of the running server. */
 export function Journal({ onCommand }: { readonly onCommand: (command: string) => void }): ReactNode {
   const check = useCheck()
   return (

@@ -14,7 +14,6 @@ import './audit.css'
 
 const SCOPE = 'audit:read'
 
-/** The journal and the requests that the server denied. */
 export function AuditPage(): ReactNode {
   const maySee = holdsScope(useSession()?.principal, SCOPE)
   const [command, setCommand] = useState('collet audit')

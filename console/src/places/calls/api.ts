@@ -15,8 +15,8 @@ import { formatDuration } from '../../parts/format.ts'
 import { type Filters, paramsOf } from './query.ts'
 
 /*
- * The queries for calls and the texts of their members. Several pages use it. Contents are requested only by a person,
- * because each reading is recorded.
+ * The queries for calls and the texts of their members. Used by several pages. Contents are requested only by a person, because
+ * each reading is recorded.
  */
 
 export type {
@@ -33,7 +33,7 @@ export type CallRow = Omit<ChangedCall, 'events' | 'by'> & {
   readonly by?: string | null | undefined
 } & { readonly [Member in Detail]?: ListedCall[Member] | undefined }
 
-/** Members that the list has and the stream has not; rows in view get them by another request. */
+/** Members that only the list has; rows in view get them from another request. */
 type Detail = 'call_id' | 'protocol' | 'cost' | 'error_message' | 'input_summary'
 export type StepCall = CallDetails['steps'][number]
 export type JournalRow = CallDetails['journal'][number]

@@ -15,7 +15,7 @@ import { stepNameOf } from './call-timeline.tsx'
 import { words } from './words.ts'
 
 /*
- * The facts of one call, and its actions: try it again, or stop it. `call-page.tsx` and `detail.tsx` use it.
+ * The facts of one call, and its actions: try it again, or stop it. Used by `call-page.tsx` and `detail.tsx`.
  */
 
 const PROTOCOLS: Readonly<Record<string, string>> = {

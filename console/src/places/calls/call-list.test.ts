@@ -71,7 +71,7 @@ describe('the list of calls', () => {
     expect(shown(list)).toEqual(['3', '1'])
   })
 
-  it('holds rows in place, updates them there, and removes calls that no longer match', () => {
+  it('holds rows in place, updates them, and removes calls that no longer match', () => {
     const list = new CallList()
     list.fill({ calls: [row('2', { state: 'running', finished_at: null }), row('1')], next: null })
     list.hold(true)

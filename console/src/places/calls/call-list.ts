@@ -2,8 +2,8 @@ import { createStore, type Store } from '../../store.ts'
 import type { CallChanges, CallPage, CallRow } from './api.ts'
 
 /*
- * The list of calls in memory: changed calls stay in their row, new ones are added on top. `use-call-list.ts` uses it. No row
- * moves while the list is held.
+ * The list of calls in memory: changed calls stay in their row, new ones are added on top. Used by `use-call-list.ts`. No row moves
+ * while the list is held.
  */
 
 /** The state of the list for the page. */

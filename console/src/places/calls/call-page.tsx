@@ -21,7 +21,7 @@ import './calls.css'
 import './call.css'
 
 /*
- * The page of one call: facts, timeline and actions. The router loads it. Without the scope, the page names it.
+ * The page of one call: facts, timeline and actions. Loaded by the router. Without the scope, the page names it.
  */
 
 /** Names the missing scope for people who may not see calls. */
@@ -35,7 +35,6 @@ export function CallPage(): ReactNode {
   )
 }
 
-/** One call: facts, timeline, and actions. */
 function OneCall({ record }: { readonly record: string }): ReactNode {
   const { data: call, error, refetch } = useQuery(callQuery(record))
   const canSettle = useHoldsScope('calls:settle') && call?.state === 'ambiguous'

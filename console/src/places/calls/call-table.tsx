@@ -22,7 +22,7 @@ import { useDetails } from './use-details.ts'
 import { words } from './words.ts'
 
 /*
- * Draws the rows of the list that are in view. `page.tsx` uses it. No row moves under the pointer.
+ * Draws the rows of the list that are in view. Used by `page.tsx`. No row moves under the pointer.
  */
 
 const COLUMNS: readonly Column[] = [
@@ -44,7 +44,6 @@ const PHONE = '(max-width: 45rem)'
 /** How far before the end older calls are requested. */
 const NEAR_END = 20
 
-/** The rows of the list. Only rows in view are drawn, and no row moves under the pointer. */
 export function CallTable({ live, scroller, selected, withInputs, onOpen }: CallTableProps): ReactNode {
   const { rows, waiting, older, olderError } = live.view
   const isPhone = useMedia(PHONE)
@@ -222,7 +221,7 @@ const TableRow = memo(
     before.isTabStop === after.isTabStop,
 )
 
-/** What tells a row from others: its error, its input if it is shown, or its call id. */
+/** What distinguishes a row: its error, its input if it is shown, or its call id. */
 function RowDetails({ row }: { readonly row: CallRow }): ReactNode {
   const { error_code: code, error_message: message, input_summary: input, call_id: id } = row
   const error = message ?? code

@@ -16,8 +16,8 @@ import {
 import { words } from './words.ts'
 
 /*
- * Builds the timeline of a call from the events of its run and of the journal. Several pages use it. An event that repeats
- * another is left out.
+ * Builds the timeline of a call from the events of its run and of the journal. Used by several pages. An event that repeats another
+ * is left out.
  */
 
 /** The timeline of a call: the events of its run and of the journal, and its steps. */

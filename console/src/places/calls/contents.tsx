@@ -15,7 +15,7 @@ import { type CallDetails, type CallOutcome, contentsQuery, type JournalRow } fr
 import { words } from './words.ts'
 
 /*
- * The input and outcome of a call, shown on request, and its journal events. `call-page.tsx` and `detail.tsx` use it.
+ * The input and outcome of a call, shown on request, and its journal events. Used by `call-page.tsx` and `detail.tsx`.
  */
 
 /** The input and outcome of a call, shown on request to people with the scope calls:read. */

@@ -66,7 +66,7 @@ function Heading({ kind, id }: { readonly kind: ConversationKind; readonly id: s
 interface WaterfallProps {
   readonly kind: ConversationKind
   readonly id: string
-  /** A time of the conversation, which makes the search short. */
+  /** A time of the conversation, which limits the search to a day around it. */
   readonly at: string | undefined
 }
 
@@ -176,7 +176,7 @@ function Row({ row }: { readonly row: WaterfallRow }): ReactNode {
   )
 }
 
-/** Times as an image: the whole call in grey, waits in amber and the last run in ink. */
+/** Times as a bar: the whole call in grey, waits in amber, and the last run in the text colour. */
 function Bar({
   row: { bar, waits, run, call },
   label,
@@ -202,7 +202,7 @@ function Part({
   readonly span: Span
   readonly className: string
 }): ReactNode {
-  // Short times are still visible.
+  // Very short times stay visible.
   const width = Math.max(3, (to - from) * 1_000)
   return (
     <rect x={Math.min(from * 1_000, 1_000 - width)} y={0} width={width} height={12} className={className} />

@@ -13,10 +13,9 @@ import { timelineOf, timesOf } from './call-timeline.tsx'
 import { Contents, JournalRows } from './contents.tsx'
 
 /*
- * The call that is open beside the list. `page.tsx` uses it.
+ * The call that is open beside the list. Used by `page.tsx`.
  */
 
-/** The call that is open beside the list. */
 export function CallDetail({ record, tab, onTab, onClose }: CallDetailProps): ReactNode {
   const { data: call, error, refetch } = useQuery(callQuery(record))
   return (

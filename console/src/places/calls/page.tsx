@@ -26,7 +26,7 @@ import { words } from './words.ts'
 import './calls.css'
 
 /*
- * The page with the live list of calls. The router loads it. Query, live state and the open call are in the address.
+ * The page with the live list of calls. Loaded by the router. Query, live state and the open call are in the address.
  */
 
 const SCOPE = 'admin:calls'
@@ -41,7 +41,6 @@ export function CallsPage(): ReactNode {
   )
 }
 
-/** The live list of calls. Query, live state and the open call are in the address. */
 function Calls(): ReactNode {
   const [{ q = '', live: liveWord = 'on', call: selected, tab = 'timeline', inputs, view }, change] =
     useSearchState()

@@ -2,7 +2,7 @@ import { quoted } from '../../app/commands.ts'
 import type { TimeRange } from '../../parts/charts/time-range.ts'
 
 /*
- * Reads the query bar: words become filters of the admin API and options of the command line. Several pages use it. Invalid
+ * Reads the query bar: its words become filters of the admin API and options of the command line. Used by several pages. Invalid
  * words are kept with their error.
  */
 

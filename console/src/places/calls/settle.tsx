@@ -11,7 +11,7 @@ import { Note } from '../../parts/meaning.tsx'
 import { type CallDetails, useHoldsScope } from './api.ts'
 
 /*
- * The form that records what happened to an ambiguous call. `call-page.tsx` uses it. The page changes only after the server's
+ * The form that records what happened to an ambiguous call. Used by `call-page.tsx`. The page changes only after the server's
  * answer.
  */
 
@@ -23,10 +23,6 @@ const WORDS: Readonly<Record<Verdict, string>> = {
   'not-run': 'not run',
 }
 
-/**
- * Records what happened to an ambiguous call, after a person has checked the upstream. The page changes only after the server's
- * answer.
- */
 export function SettleForm({ call }: { readonly call: CallDetails }): ReactNode {
   const client = useQueryClient()
   const [as, setAs] = useState<Verdict>()

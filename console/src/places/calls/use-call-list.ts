@@ -12,8 +12,8 @@ import { CallList, type CallListView } from './call-list.ts'
 import { type Filters, isSearch, paramsOf } from './query.ts'
 
 /*
- * Joins the list of calls with the server's stream. `call-table.tsx` and `page.tsx` use it. The list is requested after the
- * stream is open, so that no call is missed.
+ * Joins the list of calls with the server's stream. Used by `call-table.tsx` and `page.tsx`. The list is requested after the stream
+ * is open, so that no call is missed.
  */
 
 export interface LiveCallList {
@@ -31,7 +31,6 @@ const PAGE = 100
 const MAX_PAGE = 1_000
 const ANNOUNCED_MS = 10_000
 
-/** The calls that match a filter, from the list and the stream. The list is requested after the stream is open, so that no call is missed. */
 export function useCallList(filters: Filters, isLive: boolean): LiveCallList {
   const [list] = useState(() => new CallList())
   // After Back, the first page is as long as the list was.

@@ -3,14 +3,13 @@ import { type CallRow, requestRows } from './api.ts'
 import type { CallList } from './call-list.ts'
 
 /*
- * Requests details of the rows in view: the stream reports calls without protocol, message and input. `call-table.tsx` uses it. Each
- * row is requested once, because the server journals each reading of an input.
+ * Requests details of the rows in view: the stream reports calls without protocol, message and input. Used by `call-table.tsx`.
+ * Each row is requested once, because the server journals each reading of an input.
  */
 
 const PAUSE_MS = 150
 const MAX_RECORDS = 100
 
-/** Adds details to the rows in view, some moments after they came into view. */
 export function useDetails(list: CallList, rows: readonly CallRow[], withInputs: boolean): void {
   const asked = useRef(new Set<string>())
   const missing = rows.filter((row) => lacksDetails(row, withInputs)).map((row) => keyOf(row, withInputs))
@@ -40,7 +39,7 @@ function lacksDetails(row: CallRow, withInputs: boolean): boolean {
   return row.error_code !== null && row.error_message === undefined
 }
 
-/** Changes with the state, because the message of a call comes with its end. */
+/** The key includes the state, because a call gets its message when it ends. */
 function keyOf({ record, state, attempt }: CallRow, withInputs: boolean): string {
   return `${record} ${state} ${attempt} ${withInputs ? 'input' : ''}`
 }

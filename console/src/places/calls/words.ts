@@ -1,5 +1,5 @@
 /*
- * The texts of the places of calls: the list, errors, conversations and one call. Labels are nouns of the trade.
+ * The texts of the pages of calls: the list, errors, conversations and one call.
  */
 
 export const words = {

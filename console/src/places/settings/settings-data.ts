@@ -5,7 +5,7 @@ import type { Limits, READ_USAGE, Usage } from '../../../../src/admin-api/usage.
 import { requestJson } from '../../api/client.ts'
 
 /*
- * The queries of Settings, and the request that reloads the config. Several pages use it.
+ * The queries of Settings, and the request that reloads the config. Used by several pages.
  */
 
 export type { Reloaded } from '../../../../src/admin-api/server.ts'

@@ -5,8 +5,8 @@ import { type LiveEvent, readEvents } from '../../api/live.ts'
 import { messageOf } from '../../parts/states.tsx'
 
 /*
- * Runs one inspection of a source. `add-source.tsx` and `found-source.tsx` use it. Leaving the page stops it and the program
- * that it started.
+ * Runs one inspection of a source. Used by `add-source.tsx` and `found-source.tsx`. Leaving the page stops it and the program that
+ * it started.
  */
 
 export type { ProbedSource as Found } from '../../../../src/admin-api/sources.ts'
@@ -28,7 +28,6 @@ export type ProbeState =
       readonly lines: readonly string[]
     }
 
-/** Runs one inspection. Leaving the page stops it and the program that it started. */
 export function useProbe(): {
   readonly state: ProbeState
   start(target: string, apiKey: string): Promise<void>

@@ -6,8 +6,8 @@ import { requestJson } from '../../api/client.ts'
 import { untilRefused } from '../../api/queries.ts'
 
 /*
- * The queries for sources and pins, and the requests that change them. Several pages use it. A decision
- * names the hash of the definition on screen.
+ * The queries for sources and pins, and the requests that change them. Used by several pages. A decision names the hash of the
+ * definition on screen.
  */
 
 export type { Pin } from '../../../../src/admin-api/pins.ts'

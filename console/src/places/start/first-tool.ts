@@ -5,8 +5,8 @@ import { queries } from '../../api/queries.ts'
 import { toolsQuery } from '../../api/tools.ts'
 
 /*
- * Finds a tool for the first call: one that changes nothing, requires nothing and takes a few plain values. `page.tsx` and
- * `try-step.tsx` use it.
+ * Finds a tool for the first call: one that changes nothing, requires nothing and takes a few plain values. Used by `page.tsx` and
+ * `try-step.tsx`.
  */
 
 /** A parameter that fits a small field. */

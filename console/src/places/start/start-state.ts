@@ -1,5 +1,5 @@
 /*
- * The state of the start page in this browser: whether it was started or dismissed. `page.tsx` uses it.
+ * The state of the start page in this browser: whether it was started or dismissed. Used by `page.tsx`.
  */
 
 const STORAGE_KEY = 'collet-start'

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { adviceFor } from './answer-view.tsx'
 
-it('the advice says only once that nothing ran', () => {
+it('the advice states only once that nothing ran', () => {
   expect(adviceFor(429, { message: 'Too many calls. Nothing was run; try again later.' }, {})).toBe('')
   expect(adviceFor(403, { message: 'Not for you.' }, {})).toBe('Nothing ran.')
   const missing = { missing_requirements: { user_id: {} } }

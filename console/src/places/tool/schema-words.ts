@@ -1,7 +1,7 @@
 import { isRecord, type Schema } from './tool-data.ts'
 
 /*
- * Describes a schema as a list of values. `schemas.tsx` and `try-panel.tsx` use it. What the list leaves out is in the schema
+ * Describes a schema as a list of values. Used by `schemas.tsx` and `try-panel.tsx`. What the list leaves out is in the schema
  * itself.
  */
 
@@ -27,7 +27,6 @@ const MAX_ROWS = 400
 const MAX_LEVELS = 5
 const MAX_CHOICES = 12
 
-/** A schema as a list of values. What the list leaves out is in the schema itself. */
 export function describeSchema(schema: Schema): SchemaWords {
   const rows: SchemaRow[] = []
   let isCut = false

@@ -2,7 +2,7 @@ import { quoted } from '../../app/commands.ts'
 import type { ToolDetails } from './tool-data.ts'
 
 /*
- * Writes a call as code in several languages and protocols, and as a test. Several pages use it. No snippet contains a key.
+ * Writes a call as code in several languages and protocols, and as a test. Used by several pages. No snippet contains a key.
  */
 
 /** Languages and protocols of a copied call. */

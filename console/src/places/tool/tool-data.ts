@@ -5,7 +5,7 @@ import { requestJson } from '../../api/client.ts'
 import { boundsOf, type TimeRange, writeRange } from '../../parts/charts/time-range.ts'
 
 /*
- * The queries for one tool and its usage, and the types of their answers. Several pages use it.
+ * The queries for one tool and its usage, and the types of their answers. Used by several pages.
  */
 
 export type { ToolDetails, ToolUsage as Usage } from '../../../../src/admin-api/tools.ts'

@@ -4,11 +4,10 @@ import { quoted } from '../../app/commands.ts'
 import { useSearchState } from '../../app/search-state.ts'
 
 /*
- * The query of the catalog, which is kept in the address. `filters.tsx` and `page.tsx` use it. Typed text reaches the address
- * a moment later.
+ * The query of the catalog, which is kept in the address. Used by `filters.tsx` and `page.tsx`. Typed text reaches the address a
+ * moment later.
  */
 
-/** The catalog's query, which is stored in the page's address. */
 export interface ToolQuery {
   readonly text: string
   readonly filters: ToolFilters

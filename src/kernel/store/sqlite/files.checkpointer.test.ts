@@ -87,7 +87,7 @@ describe('a log that gets its size early', () => {
     connection.close()
   })
 
-  it('is left as it is when there is none, and when the store closes', async () => {
+  it('stays unchanged without a log, and when the store closes', async () => {
     const path = join(folder, 'collet.db')
     await reserveLog(`${path}-wal`, () => true)
     expect(statSync(`${path}-wal`, { throwIfNoEntry: false })).toBeUndefined()

@@ -1,8 +1,8 @@
 import type { RJSFSchema } from '@rjsf/utils'
 
 /*
- * The ids of form fields and their errors. `form-templates.tsx` and `form-widgets.tsx` use it. The id of a field is its path
- * in the input.
+ * The ids of form fields and their errors. Used by `form-templates.tsx` and `form-widgets.tsx`. The id of a field is its path in
+ * the input.
  */
 
 /** Context of all parts of the form. */
@@ -10,7 +10,6 @@ interface FormFacts {
   readonly errors: ReadonlyMap<string, string>
 }
 
-/** The id of a field is its path in the input: `in/address/city`. */
 export function errorOf(id: string, facts: FormFacts): string | undefined {
   return facts.errors.get(id.replace(/^in\/?/, ''))
 }

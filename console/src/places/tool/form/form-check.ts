@@ -3,8 +3,8 @@ import type { RJSFSchema, ValidatorType } from '@rjsf/utils'
 import { isRecord, type Schema } from '../tool-data.ts'
 
 /*
- * Checks an input against the schema of a tool. `input-form.tsx` and `places/tool/try-panel.tsx` use it. The server's check
- * is authoritative.
+ * Checks an input against the schema of a tool. Used by `input-form.tsx` and `places/tool/try-panel.tsx`. The server's check is
+ * authoritative.
  */
 
 /** One error, and the path to the value. */
