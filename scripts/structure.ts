@@ -155,10 +155,10 @@ function lacksOpening({ path, lines, hasOpening }: Module): boolean {
 
 /** Words that comments avoid: an indefinite person instead of the actor, verbs of speech for data flow, metaphors. */
 const ODD_WORDS =
-  /\b(?:nobody|somebody|whoever|everybody|anybody|(?:is|are|was|were) told|of before|such as never|house|rooms|doors?|guests?|shelf|shelves|breath|manners)\b|\/\*\*? The same\b|^\s*\* The same\b/i
+  /\b(?:nobody|somebody|whoever|everybody|anybody|(?:is|are|was|were) told|of before|such as never|anew|house|rooms|doors?|guests?|shelf|shelves|breath|manners)\b|\/\*\*? The same\b|^\s*\* The same\b/i
 /** Names that the field does not use: MAX_ and MIN_ are its words for limits. */
 const ODD_NAMES =
-  /\b(?:MOST|LONGEST|LARGEST|LEAST|FEWEST|DEEPEST)_[A-Z]|[Hh]indrance|\bheed[A-Z]|[wW]ayOn|[lL]astWords|\bmanners\b|[bB]reathe|Meant\b|whyNot|[iI]dleNames|\btell[A-Z]/
+  /\b(?:MOST|LONGEST|LARGEST|LEAST|FEWEST|DEEPEST)_[A-Z]|[Hh]indrance|\bheed[A-Z]|[wW]ayOn|[lL]astWords|\bmanners\b|[bB]reathe|Meant\b|whyNot|[iI]dleNames|\btell[A-Z]|\b(?:const|let|function) (?:told|heard)\b/
 const COMMENT = /\/\*[\s\S]*?\*\/|(?<![:'"`])\/\/[^\n]*/g
 
 /** Lines of comments with odd words, and lines with odd names, as `path: text`. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Reply } from '../crash/call-history.ts'
 import { judgeNeighbours } from './neighbours.ts'
 
-const REFUSED: Reply = {
+const SUCCESS: Reply = {
   ...{
     protocol: 'otc',
     status: 200,
@@ -22,7 +22,7 @@ async function breaches({
   effects = [FIRST, OWN],
   mixed = (_sql: string): readonly unknown[] => [],
 }): Promise<readonly string[]> {
-  const replies = new Map([['call-1', { ...REFUSED, value }]])
+  const replies = new Map([['call-1', { ...SUCCESS, value }]])
   return (await judgeNeighbours(replies, effects, async (sql) => mixed(sql))).map(({ breach }) => breach)
 }
 

@@ -105,10 +105,10 @@ describe('an OTC source that keeps its ids', () => {
   it('runs the version that a client of the upstream requests', async () => {
     for (const url of [first.url, gateway.url]) {
       const client = connect(url)
-      const said = await Promise.all(
+      const replies = await Promise.all(
         ['SMS.Send@0.1.2', 'SMS.Send@0.2.0', 'SMS.Send'].map((id) => client.call(id, {})),
       )
-      expect(said).toMatchObject([{ value: 'old' }, { value: 'new' }, { value: 'new' }])
+      expect(replies).toMatchObject([{ value: 'old' }, { value: 'new' }, { value: 'new' }])
     }
   })
 
