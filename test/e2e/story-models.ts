@@ -142,7 +142,7 @@ const INTENDED = ['mail ann@example.com', 'mail ann@example.com', 'mail ann@exam
 /** The request of a loop after which it is killed; everything before the last call has happened. */
 const KILLED_AT = 3
 
-/** A loop in each library dies in the middle and starts anew without anything saved, so that all its calls have other ids. */
+/** A loop in each library dies in the middle and starts again without saved state, so that all its calls have different ids. */
 async function runLoops(project: string, { url, folder }: Started): Promise<string> {
   const linked = LIBRARIES.filter((name) => !existsSync(join(project, 'node_modules', name)))
   for (const name of linked) link(project, name)

@@ -65,7 +65,7 @@ function Json({ label, value }: { readonly label: string; readonly value: unknow
   return <Code label={label} text={toJson(value)} isJson />
 }
 
-/** What the tool logged, one line below the other. */
+/** The lines that the tool logged. */
 function Log({ lines }: { readonly lines: NonNullable<CallDetails['log']> }): ReactNode {
   return (
     <section aria-label={words.log} className="call-log">
