@@ -1,14 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { copyFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { expect } from 'vitest'
@@ -144,8 +136,7 @@ const KILLED_AT = 3
 
 /** A loop in each library dies in the middle and starts again without saved state, so that all its calls have different ids. */
 async function runLoops(project: string, { url, folder }: Started): Promise<string> {
-  const linked = LIBRARIES.filter((name) => !existsSync(join(project, 'node_modules', name)))
-  for (const name of linked) link(project, name)
+  const made = LIBRARIES.map((name) => link(project, name))
   for (const file of ['loops.ts', 'loop-process.ts'])
     copyFileSync(join(ROOT, 'test/agents', file), join(folder, file))
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
@@ -182,13 +173,16 @@ async function runLoops(project: string, { url, folder }: Started): Promise<stri
       expect([library, effects]).toEqual([library, INTENDED])
     }
   } finally {
-    for (const name of linked) rmSync(join(project, 'node_modules', name))
+    // Other tests measure what is installed.
+    for (const path of made) rmSync(path, { recursive: true, force: true })
   }
   return `${Object.keys(LOOPS).length} agent loops killed ${kills} times, each effect once`
 }
 
-function link(project: string, name: string): void {
+/** Returns what was made: the link, or the folder of its scope. */
+function link(project: string, name: string): string {
   const path = join(project, 'node_modules', name)
-  mkdirSync(dirname(path), { recursive: true })
+  const folder = mkdirSync(dirname(path), { recursive: true })
   symlinkSync(join(ROOT, 'node_modules', name), path)
+  return folder ?? path
 }
