@@ -10,7 +10,7 @@ describe('Audit: denied requests', () => {
   it('shows refused requests by caller', async () => {
     const headers = { authorization: `Bearer ${CLERK_KEY}` }
     expect((await fetch(`${collet.url}/admin/keys`, { headers })).status).toBe(403)
-    const page = await collet.page({ path: '/audit', as: 'operator' })
+    const page = await collet.page({ path: '/audit?view=denied', as: 'operator' })
     await expect
       .poll(
         async () => {
@@ -28,9 +28,8 @@ describe('Audit: denied requests', () => {
 
 describe('Audit: journal', () => {
   it('is verified with a button, and every page shows the result', async () => {
-    const page = await collet.page({ path: '/audit', as: 'operator' })
-    await part(page, 'Journal').getByRole('heading').first().click()
-    const journal = part(page, 'Journal')
+    const page = await collet.page({ path: '/audit?view=verification', as: 'operator' })
+    const journal = part(page, 'Verification')
     await journal.getByText('Not verified since the server started').waitFor()
     await expect.poll(() => echo(page)).toBe('collet journal verify')
     await journal.getByRole('button', { name: 'Verify now' }).click()
@@ -52,8 +51,8 @@ describe('Audit: journal', () => {
   })
 
   it('can be stopped, and reports a journal that was changed', async () => {
-    const page = await collet.page({ path: '/audit', as: 'operator' })
-    const journal = part(page, 'Journal')
+    const page = await collet.page({ path: '/audit?view=verification', as: 'operator' })
+    const journal = part(page, 'Verification')
     await journal.getByRole('button', { name: 'Verify now' }).waitFor()
     let hold: () => void = () => undefined
     const held = new Promise<void>((resolve) => {

@@ -14,12 +14,12 @@ import { Found, messageOf, Work } from '../../parts/states.tsx'
  * Verifies the journal of the running server, and shows the heads of its chains. Used by `page.tsx`.
  */
 
-export function Journal({ onCommand }: { readonly onCommand: (command: string) => void }): ReactNode {
+export function Verification({ onCommand }: { readonly onCommand: (command: string) => void }): ReactNode {
   const check = useCheck()
   return (
     <Section
       id="journal"
-      title="Journal"
+      title="Verification"
       scope="audit:read"
       isOfServer
       onEnter={() => onCommand('collet journal verify')}
