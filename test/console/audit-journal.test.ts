@@ -12,7 +12,6 @@ const KEYS = {
   bot: 'key-of-a-bot-that-calls-tools-all-day-000',
   ann: 'key-of-ann-who-approves-payments-00000000',
   far: 'key-of-an-auditor-of-another-tenant-00000',
-  ops: 'key-of-an-operator-who-may-do-everything-0',
 }
 const REASON = 'Invoice 4711 checked with the customer, amount and account are correct.'
 
@@ -26,7 +25,6 @@ export default {
     key('bot', '${KEYS.bot}', []),
     key('ann', '${KEYS.ann}', ['approvals:respond']),
     key('far', '${KEYS.far}', ['audit:read'], 'beta'),
-    key('ops', '${KEYS.ops}', ['*'], 'default'),
   ] },
   tools: [
     tool({ id: 'Bank.Payout@1.0.0', description: 'Pays.', input: { type: 'object' }, output: {}, policy: { safetyTier: 'write', approval: 'always' }, run: () => 'paid' }),
@@ -85,7 +83,6 @@ describe('Audit: the journal', () => {
     expect(file.suggestedFilename()).toMatch(/^collet-receipt-[\w-]+\.jsonl$/)
     const { calls } = await verified(readFileSync(await file.path()))
     expect(calls[0]?.facts.flatMap(({ events }) => events.map(({ reason }) => reason))).toContain(REASON)
-    await page.getByRole('button', { name: /new event/ }).click()
     await page.goto(`${collet.url}/console/audit?action=call.receipt_made`)
     await rows(page)
       .filter({ hasText: 'key:auditor made a receipt of a call to Bank.Payout@1.0.0' })
@@ -118,7 +115,7 @@ describe('Audit: the journal', () => {
   })
 
   it('announces new events, and shows them on request', async () => {
-    const page = await collet.page({ path: '/audit?object=Mail.Read', as: { key: KEYS.ops } })
+    const page = await collet.page({ path: '/audit?object=Mail.Read', as: 'operator' })
     await rows(page).first().waitFor()
     await call('Mail.Read', 'mail-new')
     await page.getByRole('button', { name: '2 new events' }).click()
@@ -130,7 +127,7 @@ describe('Audit: the journal', () => {
 
   it('is readable at any width', async () => {
     for (const width of [390, 1024, 1440]) {
-      const page = await collet.page({ path: '/audit', as: { key: KEYS.ops }, width, height: 900 })
+      const page = await collet.page({ path: '/audit', as: 'operator', width, height: 900 })
       await rows(page).first().waitFor()
       await checkAxe(page, `the journal at ${width}`)
       await shoot(page, `audit-${width}`)

@@ -2,7 +2,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-quer
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { memo, type ReactNode, useEffect, useMemo, useRef, useState } from 'react'
 import type { JournalEventPage } from '../../../../src/admin-api/journal.ts'
-import { holdsServerScope, useSession } from '../../api/session.ts'
+import { useSession } from '../../api/session.ts'
 import { useListPosition } from '../../app/list-position.ts'
 import { usePageCommand } from '../../app/page-command.tsx'
 import { useSearchState } from '../../app/search-state.ts'
@@ -94,7 +94,8 @@ interface FiltersProps {
 }
 
 function Filters({ filters, range, onRange, onChange }: FiltersProps): ReactNode {
-  const seesTenants = holdsServerScope(useSession()?.principal, 'audit:read')
+  // A credential sees its own tenant only.
+  const seesTenants = useSession()?.principal?.isOperator === true
   return (
     <div className="journal-filters" role="search">
       <TextFilter
@@ -112,7 +113,7 @@ function Filters({ filters, range, onRange, onChange }: FiltersProps): ReactNode
       {seesTenants && (
         <TextFilter
           label={words.tenant}
-          hint={words.tenant}
+          hint={words.tenantHint}
           value={filters.tenant}
           onChange={(tenant) => onChange({ tenant })}
         />

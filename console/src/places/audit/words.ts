@@ -295,6 +295,7 @@ export const words = {
   object: 'Object',
   objectHint: 'Tool, source, key, call …',
   tenant: 'Tenant',
+  tenantHint: 'acme',
   action: 'Action',
   clear: 'Clear filters',
   caption: 'Events of the journal, newest first',
