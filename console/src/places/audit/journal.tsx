@@ -68,7 +68,7 @@ export function Journal(): ReactNode {
   )
 }
 
-/** The same filter for a terminal. */
+/** The terminal command with these filters. */
 function commandOf({ person, action, object, tenant }: JournalFilters, range: TimeRange): string {
   const { sinceMs, untilMs } = boundsOf(range)
   const times = 'last' in range ? ['--since', range.last] : ['--since', iso(sinceMs), '--until', iso(untilMs)]
