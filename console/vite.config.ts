@@ -18,8 +18,8 @@ export default defineConfig(({ command }) => ({
     // The content policy allows data: addresses only for images.
     assetsInlineLimit: 0,
     rolldownOptions: {
-      // The console, and the approval screen for people without a session.
-      input: ['index.html', 'approval.html'].map((page) => join(import.meta.dirname, page)),
+      // The console, and the pages for people without a session: the approval screen, and the check of receipts.
+      input: ['index.html', 'approval.html', 'verify.html'].map((page) => join(import.meta.dirname, page)),
       // Libraries mark client code with "use client"; here all code is client code.
       onLog: (level, log, report) => {
         if (log.code !== 'MODULE_LEVEL_DIRECTIVE') report(level, log)

@@ -151,6 +151,7 @@ const CONSOLE: typeof ZONES = [
   { zone: 'api', files: /^console\/src\/api\//, may: ['base', 'shared'] },
   { zone: 'parts', files: /^console\/src\/parts\//, may: ['base', 'api'] },
   { zone: 'router', files: /^console\/src\/(main|approval-link|app\/router)\.tsx$/, may: ['*'] },
+  { zone: 'verify', files: /^console\/src\/verify\//, may: ['base', 'api', 'parts', 'shared'] },
   { zone: 'app', files: /^console\/src\/app\//, may: ['base', 'api', 'parts', 'shared'] },
   ...PLACES.map((name) => ({
     zone: name,

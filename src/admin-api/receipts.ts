@@ -17,7 +17,7 @@ export const MAKE_RECEIPTS = operation({
   scope: 'audit:read',
   summary: 'Makes a signed receipt of one or more calls.',
   description:
-    'The answer is a file with one JSON value in each line, which `collet verify` and the page `/verify` check. Each receipt is recorded in the journal before the first line is sent. A failed request ends with a broken connection, and its file lacks the signature.',
+    'The answer is a file with one JSON value in each line, which `collet verify` and the page `/console/verify` check. Each receipt is recorded in the journal before the first line is sent. A failed request ends with a broken connection, and its file lacks the signature.',
   body: () =>
     z.object({
       records: z.array(z.string().min(1).max(100)).min(1).max(MAX_RECORDS),

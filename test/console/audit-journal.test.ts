@@ -139,3 +139,48 @@ describe('Audit: the journal', () => {
     }
   })
 })
+
+describe('the page that verifies receipts', () => {
+  const receipt = async (): Promise<Buffer> => {
+    const { events } = await ask('/admin/journal/events?action=approval.granted', KEYS.auditor)
+    const response = await fetch(`${collet.url}/admin/receipts`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-api-key': KEYS.auditor },
+      body: JSON.stringify({ records: [events[0].record] }),
+    })
+    return Buffer.from(await response.text())
+  }
+  const choose = (page: Page, buffer: Buffer) =>
+    page
+      .locator('input[type=file]')
+      .setInputFiles({ name: 'receipt.jsonl', mimeType: 'application/jsonl', buffer })
+
+  it('checks a file without a sign-in, and sends nothing of it', async () => {
+    for (const width of [390, 1440]) {
+      const page = await collet.page({ path: '/verify', width })
+      await choose(page, await receipt())
+      await page.getByText('The file is unchanged.').waitFor()
+      await page.getByText('This server publishes this key.').waitFor()
+      await page.getByText('Bank.Payout@1.0.0').first().waitFor()
+      await page.getByText(REASON).waitFor()
+      await page.getByText('That the server recorded the truth, and every call.').waitFor()
+      await checkAxe(page, `a valid receipt at ${width}`)
+      await shoot(page, `verify-${width}`)
+      expect(collet.sent(page)).toEqual([])
+    }
+  })
+
+  it('refuses a file that was changed, and says that a key is of another server', async () => {
+    const page = await collet.page({ path: '/verify' })
+    const file = await receipt()
+    await choose(page, Buffer.from(file.toString().replace('Invoice 4711', 'Invoice 4712')))
+    await page.getByText('The file is not valid.').waitFor()
+    await checkAxe(page, 'a receipt that was changed')
+    await page.route('**/.well-known/collet-receipt-keys.json', (route) =>
+      route.fulfill({ json: { keys: [] } }),
+    )
+    await page.reload()
+    await choose(page, file)
+    await page.getByText('This server does not publish this key.').waitFor()
+  })
+})

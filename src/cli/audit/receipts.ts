@@ -19,7 +19,7 @@ const journalReceipt = defineCommand<'contents' | 'after' | 'out' | AdminOption>
   name: 'journal receipt',
   summary: 'Makes a signed receipt of a call, which others can verify without a key of this server.',
   details: [
-    'The receipt proves the call, its tool and definition, its caller, times, approvals, and digests of input and outcome. It reveals nothing about other calls. Verify it with collet verify, or on the page /verify of a server.',
+    'The receipt proves the call, its tool and definition, its caller, times, approvals, and digests of input and outcome. It reveals nothing about other calls. Verify it with collet verify, or on the page /console/verify of a server.',
     'The receipt contains the call id and the user id. Making it is recorded in the journal.',
     'For receipts of many calls, use collet export receipts.',
   ],

@@ -12,7 +12,7 @@ import type { ServerRoute } from '#server/http/router'
 import { commandOnPages } from '#server/own-command'
 
 /*
- * Serves the built console below `/console`, and the built page of an approval.
+ * Serves the built console below `/console`, the page that checks receipts, and the built page of an approval.
  * Used by the server and by processes that serve only approval pages.
  * Invariant: no path of a request reaches the file system; the first request reads all files, and paths are looked up among them.
  */
@@ -23,6 +23,7 @@ const BUILT_FOLDER = fileURLToPath(
 )
 const INDEX = 'index.html'
 const APPROVAL = 'approval.html'
+const VERIFY = 'verify.html'
 const HASHED_FOLDER = 'assets/'
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -110,6 +111,7 @@ export function createConsoleFiles({ folder = BUILT_FOLDER, publicUrl }: Console
           : refuseWithMessage(request, error, status),
     },
     route('/console/', (all) => all.get(INDEX)),
+    route('/console/verify', (all) => all.get(VERIFY)),
     assets,
     // The name is that of a page or of a file. Only files have an extension, because ids of tools are in longer paths.
     route(
