@@ -41,7 +41,6 @@ function VerifyPage(): ReactNode {
   const [isOver, setOver] = useState(false)
   useEffect(() => {
     void canVerify().then(setAble)
-    void readKeys().then(setKeys)
   }, [])
   const check = async (file: File | undefined): Promise<void> => {
     if (file === undefined) return
@@ -49,6 +48,7 @@ function VerifyPage(): ReactNode {
     try {
       const bytes = new Uint8Array(await file.arrayBuffer())
       const found = await verifyBytes(bytes, (calls) => setResult({ kind: 'checking', calls }))
+      setKeys(await readKeys())
       setResult({ kind: 'valid', found })
     } catch (error) {
       setResult({ kind: 'invalid', reason: error instanceof BadReceipt ? error.message : words.unread })
@@ -104,7 +104,10 @@ function VerifyPage(): ReactNode {
 async function readKeys(): Promise<readonly PublishedKey[]> {
   try {
     const { keys }: { readonly keys: readonly PublishedKey[] } = await (
-      await fetch(addressOf('/.well-known/collet-receipt-keys.json'), { credentials: 'omit' })
+      await fetch(addressOf('/.well-known/collet-receipt-keys.json'), {
+        credentials: 'omit',
+        cache: 'no-cache',
+      })
     ).json()
     return keys
   } catch {
