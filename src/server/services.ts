@@ -81,6 +81,8 @@ export interface Services extends ServerPart {
   readonly noteDenial: NoteDenial
   /** Counts rejected requests in the store. */
   readonly rejections: RejectionLog
+  /** Collects what tools log during calls. */
+  readonly logs: CallLogs
   /** Closes everything. Calls that still run are cancelled, so drain the gateway first. */
   close(): Promise<void>
 }
@@ -141,7 +143,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     const search = openServerSearch(settings, { registry, store, sources, clock, log })
     await sources.sources.start()
     return {
-      ...{ gateway, broker, registry, sources, search, rejections, noteDenial: denials.note },
+      ...{ gateway, broker, registry, sources, search, rejections, logs, noteDenial: denials.note },
       fetch: egress.configuredFetch,
       onReload: (next) => parts.onReload(next),
       close: () => parts.close(),

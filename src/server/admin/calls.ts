@@ -63,13 +63,15 @@ interface CallRoutesOptions {
   /** Checks the value with which an operator settles a call; throws if the tool could not have returned it. */
   checkValue?(tool: string, value: JsonValue): Promise<void>
   readonly baseOf?: BaseOf
+  /** Writes what this server collected of the logs of calls; absent outside of a server. */
+  flushLogs?(): Promise<void>
   /** Cost of one run of a tool, by its full id; absent if the tools are not known here. */
   readonly costOf?: CostOf
 }
 
 export function createCallRoutes(
   access: OperatorAccess,
-  { calls, clock, checkValue, baseOf, costOf }: CallRoutesOptions,
+  { calls, clock, checkValue, baseOf, costOf, flushLogs }: CallRoutesOptions,
 ): readonly ServerRoute[] {
   return [
     serveOperation(access, LIST_ALL_CALLS, async ({ principal, query }) => {
@@ -128,6 +130,7 @@ export function createCallRoutes(
       const look = { record, by: principal.id, atMs: clock.nowMs() }
       const mayRead = access.hasScope(principal, 'calls:read')
       const input = !mayRead ? 'hidden' : query.contents === 'no' ? 'unasked' : await calls.readInput(look)
+      if (typeof input !== 'string') await flushLogs?.()
       const log = typeof input === 'string' ? undefined : await calls.callLogs.read(record)
       const steps = await calls.stepsOf(record, MAX_STEPS)
       const timelines = await timelinesOf(calls, call, steps)

@@ -60,7 +60,10 @@ export function openAdmin(host: ServerHost): ServerPart {
   const configured = () => live().auth.apiKeys.map(({ tenant, id }) => ({ tenant, name: id }))
   const routes = [
     ...createRejectionRoutes(access, { rejections: store.rejections, clock, baseOf }),
-    ...createCallRoutes(access, { calls: store, clock, baseOf, costOf }),
+    ...createCallRoutes(access, {
+      ...{ calls: store, clock, baseOf, costOf },
+      flushLogs: () => services.logs.flush(),
+    }),
     ...createErrorRoutes(access, { store, clock, baseOf }),
     ...createConversationRoutes(access, { store, clock, costOf }),
     ...createCallEventRoutes(access, {

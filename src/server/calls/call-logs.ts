@@ -48,10 +48,14 @@ export class CallLogs {
     this.log = { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
   }
 
-  /** Writes the lines that are not written yet. */
-  async close(): Promise<void> {
+  /** Writes the lines that are not written yet, so that a reader finds those of a call that just ended. */
+  async flush(): Promise<void> {
     this.#write()
     await this.#writing
+  }
+
+  async close(): Promise<void> {
+    await this.flush()
   }
 
   #keep(record: string, level: LogLevel, fields: object, message: string | undefined): void {
