@@ -16,16 +16,18 @@ import {
 } from '@modelcontextprotocol/server'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/base/json'
 import {
-  type Asks,
   completeReference,
-  type Job,
-  type Question,
   REFERENCE_PROMPTS,
   REFERENCE_RESOURCES,
   REFERENCE_TEMPLATES,
+  readReference,
+} from './reference-entries.ts'
+import {
+  type Asks,
+  type Job,
+  type Question,
   REFERENCE_TOOLS,
   type ReferenceTool,
-  readReference,
 } from './reference-fixture.ts'
 import { listening, type ReferenceServer } from './reference-server.ts'
 import { REFERENCE_SKILLS, readSkillFile, SKILL_RESOURCES } from './reference-skills.ts'
