@@ -207,9 +207,9 @@ describe('MCP Apps through Collet', () => {
       const { content } = await client.callTool({ name: 'save', arguments: {} })
       expect(content).toEqual([{ type: 'text', text: 'saved' }])
       for (const name of ['save', 'Maps_save'])
-        await expect(
-          client.callTool({ name: 'call_tool', arguments: { name, arguments: {} } }),
-        ).rejects.toMatchObject({ code: -32602 })
+        expect(
+          await client.callTool({ name: 'call_tool', arguments: { name, arguments: {} } }),
+        ).toMatchObject({ isError: true, _meta: { 'collet/errorCode': 'tool_not_found' } })
     } finally {
       await client.close()
       await server.close()
