@@ -4,6 +4,7 @@ import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { fetchResponse } from '../api/client.ts'
 import { connection } from '../api/connection.ts'
 import { sessionQuery } from '../api/session.ts'
+import { timeZone } from '../parts/format.ts'
 import { PartNotLoaded, reloadOnce } from '../parts/lazy-part.tsx'
 import { Empty, Failed, Loading } from '../parts/states.tsx'
 import { useStore } from '../store.ts'
@@ -27,7 +28,8 @@ export function Frame(): ReactNode {
       </a>
       <div className="app">
         <Rail />
-        <CurrentPage />
+        {/* A page is drawn anew when times are shown in another zone. */}
+        <CurrentPage key={useStore(timeZone)} />
         {/* Inside the frame: below it, the hidden text would make the document taller than the window. */}
         <Announcer />
       </div>

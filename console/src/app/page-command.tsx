@@ -7,7 +7,7 @@ import { useKey } from '../keyboard.ts'
 import { CopyButton, IconButton } from '../parts/button.tsx'
 import { CodeLine } from '../parts/code.tsx'
 import { copyText } from '../parts/copy-text.ts'
-import { formatClock } from '../parts/format.ts'
+import { formatClock, timeZone } from '../parts/format.ts'
 import { Icon } from '../parts/icon.tsx'
 import { visibleText } from '../parts/visible-text.ts'
 import { createStore, useStore } from '../store.ts'
@@ -43,6 +43,7 @@ export function CommandLine({ text }: { readonly text: string }): ReactNode {
 
 export function PageFooter(): ReactNode {
   const command = useLocalCommand(useStore(pageCommand))
+  const zone = useStore(timeZone)
   useKey('y', () => void copyText(command), command !== '')
   return (
     <footer className="echo">
@@ -55,6 +56,7 @@ export function PageFooter(): ReactNode {
         </>
       )}
       <span className="truth">
+        {zone === 'utc' && <span>Times are in UTC</span>}
         <JournalStatus />
         <ConnectionStatus />
       </span>

@@ -5,14 +5,14 @@ import { createStore } from '../store.ts'
  */
 
 /** `system` follows the computer's setting. */
-type Theme = 'system' | 'light' | 'dark'
+export type Theme = 'system' | 'light' | 'dark'
 
 /** The name in local storage. `public/theme.js` reads the theme before the first paint. */
 const STORAGE_KEY = 'collet-theme'
 
-const theme = createStore<Theme>(initialTheme())
+export const theme = createStore<Theme>(initialTheme())
 
-function setTheme(next: Theme): void {
+export function setTheme(next: Theme): void {
   const { dataset } = document.documentElement
   if (next === 'system') delete dataset.theme
   else dataset.theme = next

@@ -1,5 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { countOf, formatBytes, formatClock, formatCount, formatDuration, shortHash } from './format.ts'
+import {
+  countOf,
+  formatBytes,
+  formatClock,
+  formatCount,
+  formatDuration,
+  formatExact,
+  setTimeZone,
+  shortHash,
+} from './format.ts'
 
 describe('formatting', () => {
   it.each([
@@ -21,9 +30,28 @@ describe('formatting', () => {
 
   it('writes a time within a day as a clock, and any other with its date', () => {
     const at = new Date(2026, 10, 16, 12, 4, 31, 208)
-    expect(formatClock(at, { now: at.getTime() + 1000 })).toBe('12:04:31')
-    expect(formatClock(at, { now: at.getTime() + 1000, withMs: true })).toBe('12:04:31.208')
-    expect(formatClock(at, { now: at.getTime() + 90_000_000 })).toBe('16 Nov 2026, 12:04:31')
+    expect(formatClock(at, { now: at.getTime() + 1000, language: 'en-GB' })).toBe('12:04:31')
+    expect(formatClock(at, { now: at.getTime() + 1000, withMs: true, language: 'en-GB' })).toBe(
+      '12:04:31.208',
+    )
+    expect(formatClock(at, { now: at.getTime() + 90_000_000, language: 'en-GB' })).toBe(
+      '16 Nov 2026, 12:04:31',
+    )
+    expect(formatClock(at, { now: at.getTime() + 90_000_000, language: 'de' })).toBe(
+      '16. Nov. 2026, 12:04:31',
+    )
+    expect(formatClock(at, { now: at.getTime(), language: 'en-US' })).toMatch(/^12:04:31\sPM$/)
+  })
+
+  it('writes times in UTC if that was chosen', () => {
+    const at = new Date('2026-11-16T23:59:00Z')
+    setTimeZone('utc')
+    try {
+      expect(formatClock(at, { now: 0, language: 'en-GB' })).toBe('16 Nov 2026, 23:59:00')
+      expect(formatExact(at)).toContain('UTC')
+    } finally {
+      setTimeZone('local')
+    }
   })
 
   it('writes counts with commas, and one item in the singular', () => {

@@ -1,10 +1,53 @@
-/*
- * Formats counts, times, durations, hashes and sizes for people. Used by several pages. Times are in the reader's time zone.
+import { createStore } from '../store.ts'
+
+/**
+ * Formats counts, times, durations, hashes and sizes for people. Used by several pages. Dates and numbers follow the language of the
+ * browser; times are in the reader's time zone, or in UTC if that was chosen in Settings (`timeZone`).
  */
 
-const COUNT = new Intl.NumberFormat('en-US')
-const DATE = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' })
+const ZONE_KEY = 'collet-time-zone'
 const DAY_MS = 86_400_000
+
+/** `local` is the time zone of the reader's computer. */
+export type TimeZone = 'local' | 'utc'
+
+export const timeZone = createStore<TimeZone>(readZone())
+
+export function setTimeZone(zone: TimeZone): void {
+  try {
+    localStorage.setItem(ZONE_KEY, zone)
+  } catch {
+    // Without storage, the choice lasts until the page is left.
+  }
+  timeZone.set(zone)
+}
+
+function readZone(): TimeZone {
+  try {
+    return localStorage.getItem(ZONE_KEY) === 'utc' ? 'utc' : 'local'
+  } catch {
+    return 'local'
+  }
+}
+
+const formatters = new Map<string, Intl.DateTimeFormat>()
+
+/** A formatter in the language of the browser and the chosen time zone. Tests pass a language. */
+export function dateFormat(options: Intl.DateTimeFormatOptions, language?: string): Intl.DateTimeFormat {
+  const zone = timeZone.get() === 'utc' ? { timeZone: 'UTC' } : {}
+  const key = JSON.stringify([language, zone, options])
+  const known = formatters.get(key)
+  if (known !== undefined) return known
+  const made = new Intl.DateTimeFormat(language, { ...options, ...zone })
+  formatters.set(key, made)
+  return made
+}
+
+const COUNT = new Intl.NumberFormat()
+/** One digit after the separator, also for a whole number. */
+const TENTHS = new Intl.NumberFormat(undefined, { minimumFractionDigits: 1, maximumFractionDigits: 1 })
+const DATE: Intl.DateTimeFormatOptions = { day: 'numeric', month: 'short', year: 'numeric' }
+const CLOCK: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit' }
 
 /** `1,284` */
 export function formatCount(count: number): string {
@@ -19,11 +62,11 @@ export function countOf(count: number, one: string, many = `${one}s`): string {
 /** `0.4 ms`, `340 ms`, `1.4 s`, `4 m 16 s`, `3 h 5 m`, `2 d 4 h` */
 export function formatDuration(ms: number): string {
   // With these limits, rounding never writes 10.0 ms, 1000 ms, 10.0 s or 60 s.
-  if (ms < 0.05) return '<0.1 ms'
-  if (ms < 9.95) return `${ms.toFixed(1)} ms`
+  if (ms < 0.05) return `<${TENTHS.format(0.1)} ms`
+  if (ms < 9.95) return `${TENTHS.format(ms)} ms`
   if (ms < 999.5) return `${Math.round(ms)} ms`
   const seconds = ms / 1000
-  if (seconds < 59.5) return `${seconds < 9.95 ? seconds.toFixed(1) : Math.round(seconds)} s`
+  if (seconds < 59.5) return `${seconds < 9.95 ? TENTHS.format(seconds) : Math.round(seconds)} s`
   return formatLong(Math.round(seconds))
 }
 
@@ -44,17 +87,31 @@ function formatLong(seconds: number): string {
   return parts.filter((part) => part !== '').join(' ')
 }
 
-/** `12:04:31` in the reader's time zone, `12:04` without seconds, `12:04:31.208` with `withMs`. A time more than a day away gets its date. */
+/** `12:04:31`, `12:04` without seconds, `12:04:31.208` with `withMs`. A time more than a day away gets its date. */
 export function formatClock(
   time: Date | string | number,
-  { withSeconds = true, withMs = false, now = Date.now() } = {},
+  { withSeconds = true, withMs = false, now = Date.now(), language }: ClockOptions = {},
 ): string {
   const date = new Date(time)
-  const clock = [date.getHours(), date.getMinutes(), ...(withSeconds ? [date.getSeconds()] : [])]
-    .map(two)
-    .join(':')
-  const whole = withMs ? `${clock}.${String(date.getMilliseconds()).padStart(3, '0')}` : clock
-  return Math.abs(now - date.getTime()) < DAY_MS ? whole : `${DATE.format(date)}, ${whole}`
+  const options: Intl.DateTimeFormatOptions = {
+    ...(Math.abs(now - date.getTime()) < DAY_MS ? {} : DATE),
+    ...CLOCK,
+    ...(withSeconds ? { second: '2-digit' } : {}),
+    ...(withMs ? { fractionalSecondDigits: 3 } : {}),
+  }
+  return dateFormat(options, language).format(date)
+}
+
+interface ClockOptions {
+  readonly withSeconds?: boolean
+  readonly withMs?: boolean
+  readonly now?: number
+  readonly language?: string
+}
+
+/** `12 Feb 2027, 12:04:31 CET`: a time that stands alone. */
+export function formatExact(time: Date | string | number): string {
+  return dateFormat({ ...DATE, ...CLOCK, second: '2-digit', timeZoneName: 'short' }).format(new Date(time))
 }
 
 /** `4 s ago`, `3 h ago`, `94 d ago`, in the largest unit. */
@@ -66,11 +123,7 @@ export function formatAgo(time: Date | string | number, now = Date.now()): strin
 
 /** `12 Feb 2027` */
 export function formatDate(time: Date | string | number): string {
-  return DATE.format(new Date(time))
-}
-
-function two(part: number): string {
-  return String(part).padStart(2, '0')
+  return dateFormat(DATE).format(new Date(time))
 }
 
 /** `e41b…07c9`; shorter hashes are returned whole. */
@@ -83,5 +136,5 @@ export function shortHash(hash: string): string {
 export function formatBytes(bytes: number): string {
   if (bytes < 1000) return `${bytes} B`
   const [size, unit] = bytes < 1_000_000 ? [bytes / 1000, 'kB'] : [bytes / 1_000_000, 'MB']
-  return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${unit}`
+  return `${size < 10 ? TENTHS.format(size) : Math.round(size)} ${unit}`
 }

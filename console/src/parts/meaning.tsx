@@ -1,4 +1,5 @@
 import type { ReactNode } from 'react'
+import { formatAgo, formatExact } from './format.ts'
 import { Icon, type IconName } from './icon.tsx'
 import { visibleText } from './visible-text.ts'
 
@@ -145,4 +146,13 @@ interface BannerProps {
   readonly icon: IconName
   readonly children: ReactNode
   readonly action?: ReactNode
+}
+
+/** How long ago something happened; the exact time is the tooltip. */
+export function Ago({ time }: { readonly time: string }): ReactNode {
+  return (
+    <time dateTime={time} title={formatExact(time)}>
+      {formatAgo(time)}
+    </time>
+  )
 }

@@ -1,3 +1,5 @@
+import { dateFormat } from '../format.ts'
+
 /*
  * Time ranges: how they are written in the address, and which moments they cover. The range picker and every page with a range
  * use it. A range either ends now (`24h`) or is fixed (`2026-01-31T10:00:00.000Z..2026-01-31T11:00:00.000Z`).
@@ -53,23 +55,20 @@ export function toLocalInput(ms: number): string {
   return local.toISOString().slice(0, 16)
 }
 
-const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })
-const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, {
-  ...{ day: 'numeric', month: 'short' },
-  ...{ hour: '2-digit', minute: '2-digit' },
-})
+const CLOCK: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit' }
+const SHORT_DAY: Intl.DateTimeFormatOptions = { day: 'numeric', month: 'short' }
 
 /** `19 Nov, 12:00 – 13:00`, in the reader's language and time zone. */
 export function formatRange({ sinceMs, untilMs }: FixedRange): string {
-  return DAY_AND_CLOCK.formatRange(sinceMs, untilMs)
+  return dateFormat({ ...SHORT_DAY, ...CLOCK }).formatRange(sinceMs, untilMs)
 }
 
 const DAY_MS = 86_400_000
-const SHORT_DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' })
 
 /** The label of a tick on a time axis whose ticks are `stepMs` apart. */
 export function formatTick(ms: number, stepMs: number): string {
-  if (stepMs >= DAY_MS) return SHORT_DAY.format(ms)
-  const isMidnight = toLocalInput(ms).endsWith('T00:00')
-  return isMidnight ? SHORT_DAY.format(ms) : CLOCK.format(ms)
+  if (stepMs >= DAY_MS) return dateFormat(SHORT_DAY).format(ms)
+  const isMidnight =
+    dateFormat({ hour: 'numeric', minute: 'numeric', hourCycle: 'h23' }, 'en').format(ms) === '00:00'
+  return dateFormat(isMidnight ? SHORT_DAY : CLOCK).format(ms)
 }

@@ -3,8 +3,8 @@ import { type ReactNode, useState } from 'react'
 import { useSession } from '../../api/session.ts'
 import { Section } from '../../app/page.tsx'
 import { Button } from '../../parts/button.tsx'
-import { countOf, formatAgo, formatDate } from '../../parts/format.ts'
-import { Tag } from '../../parts/meaning.tsx'
+import { countOf, formatDate } from '../../parts/format.ts'
+import { Ago, Tag } from '../../parts/meaning.tsx'
 import { Empty, Found } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
@@ -134,7 +134,7 @@ function KeyRow({ apiKey, onRotate, onRevoke }: KeyRowProps): ReactNode {
         <Permissions apiKey={apiKey} />
       </td>
       <td data-l="used" className={isIdle ? 'num is-parked' : 'num soft'}>
-        {last_used_at === null ? 'never' : formatAgo(last_used_at)}
+        {last_used_at === null ? 'never' : <Ago time={last_used_at} />}
       </td>
       <td data-l="expires" className="num soft">
         {revoked_at !== null ? 'revoked' : expires_at === null ? 'never' : formatDate(expires_at)}

@@ -1,6 +1,6 @@
 import { type ReactNode, useCallback, useState } from 'react'
 import { Differences } from '../../parts/differences.tsx'
-import { formatClock, formatDate, shortHash } from '../../parts/format.ts'
+import { formatClock, formatExact, shortHash } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { Note, StateMark, type StateName, Tag, Tier, ToolName } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
@@ -112,7 +112,7 @@ function Facts({
   readonly call: ReactNode
 }): ReactNode {
   const { description, needed, quorum, decisions, credentials, stale, state } = approval
-  const expires = `${formatDate(approval.expires_at)}, ${new Date(approval.expires_at).toLocaleTimeString('en-GB', { timeZoneName: 'short' })}`
+  const expires = formatExact(approval.expires_at)
   return (
     <dl className="facts">
       {description !== null && (

@@ -2,6 +2,7 @@ import { type ReactNode, useState } from 'react'
 import { holdsScope, useSession } from '../../api/session.ts'
 import { Page } from '../../app/page.tsx'
 import { usePageCommand } from '../../app/page-command.tsx'
+import { Appearance } from './appearance.tsx'
 import { Clients } from './clients.tsx'
 import { Limits, Usage } from './limits.tsx'
 import { Config, Server } from './server.tsx'
@@ -16,6 +17,7 @@ const PARTS = [
   { id: 'limits', name: 'Limits', scope: 'admin:calls' },
   { id: 'use', name: 'Usage', scope: 'admin:calls' },
   { id: 'server', name: 'Server', scope: undefined },
+  { id: 'appearance', name: 'Appearance', scope: undefined },
 ] as const
 
 /** Clients, limits, usage, server and config. The terminal command belongs to the section in use. */
@@ -57,6 +59,7 @@ export function SettingsPage(): ReactNode {
           <Server onCommand={setCommand} />
           <Config onCommand={setCommand} />
         </div>
+        <Appearance onCommand={setCommand} />
       </div>
     </Page>
   )

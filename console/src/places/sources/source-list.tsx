@@ -2,9 +2,9 @@ import { type ReactNode, useState } from 'react'
 import { countsText } from '../../../../src/sources/kit/offer-counts.ts'
 import { Command } from '../../app/page-command.tsx'
 import { ConfirmDialog, Dialog } from '../../parts/dialog.tsx'
-import { formatClock, formatCount } from '../../parts/format.ts'
+import { formatCount } from '../../parts/format.ts'
 import { Icon, type IconName } from '../../parts/icon.tsx'
-import { Note, StateMark } from '../../parts/meaning.tsx'
+import { Ago, Note, StateMark } from '../../parts/meaning.tsx'
 import { Menu } from '../../parts/menu.tsx'
 import { Empty } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
@@ -139,7 +139,7 @@ function SourceRow({ source, held, onChanged }: SourceRowProps): ReactNode {
         )}
       </td>
       <td data-l="read" className="end num dim">
-        {readAt === null ? 'never' : formatClock(readAt)}
+        {readAt === null ? 'never' : <Ago time={readAt} />}
       </td>
       <td className="end">
         <Menu

@@ -3,6 +3,7 @@ import type { ReactNode } from 'react'
 import { CopyButton } from '../../parts/button.tsx'
 import { formatClock, shortHash } from '../../parts/format.ts'
 import type { IconName } from '../../parts/icon.tsx'
+import { Markdown } from '../../parts/markdown/markdown.tsx'
 import { Note, Tag, Tier } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import type { ToolDetails } from './tool-data.ts'
@@ -17,10 +18,14 @@ export function About({ tool }: { readonly tool: ToolDetails }): ReactNode {
   return (
     <>
       <section id="about" className="stack-3">
-        {tool.title !== null && <p className="strong">{visibleText(tool.title)}</p>}
-        <p className="lead" dir="auto">
-          {visibleText(tool.description)}
-        </p>
+        {tool.title !== null && !beginsWith(tool.description, tool.title) && (
+          <p className="strong" dir="auto">
+            {visibleText(tool.title)}
+          </p>
+        )}
+        <div className="lead">
+          <Markdown text={tool.description} />
+        </div>
         <div className="row tags">
           <Tier tier={tool.policy.tier} isChip />
           <Tag icon={ICONS[tool.kind] ?? 'pack'}>{tool.source?.key ?? tool.kind}</Tag>
@@ -39,6 +44,12 @@ export function About({ tool }: { readonly tool: ToolDetails }): ReactNode {
       <UsageStats id={tool.base} />
     </>
   )
+}
+
+/** Whether a title is also the first line of the description, for example as its heading. */
+function beginsWith(description: string, title: string): boolean {
+  const [first = ''] = description.trimStart().split('\n')
+  return first.replace(/^#+\s*/, '').trim() === title.trim()
 }
 
 const ICONS: Readonly<Record<string, IconName>> = {
