@@ -65,10 +65,12 @@ export function listenToKeys(): void {
 }
 
 function find(event: KeyboardEvent): Binding | undefined {
+  // An editor is in a shadow root, so the target of its events is its host.
+  const [target = null] = event.composedPath()
   if (event.metaKey || event.ctrlKey) return bindingFor(`mod+${event.key.toLowerCase()}`)
   if (event.altKey) return undefined
-  if (event.key.length > 1) return isInDialog(event.target) ? undefined : bindingFor(event.key)
-  if (!singleKeys.get() || isInField(event.target) || isInDialog(event.target)) return undefined
+  if (event.key.length > 1) return isInDialog(target) ? undefined : bindingFor(event.key)
+  if (!singleKeys.get() || isInField(target) || isInDialog(target)) return undefined
   const isSecond = previous !== undefined && event.timeStamp - previous.at < SEQUENCE_MS
   return (isSecond ? bindingFor(`${previous?.key} ${event.key}`) : undefined) ?? bindingFor(event.key)
 }

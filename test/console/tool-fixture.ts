@@ -199,7 +199,7 @@ export const runButton = (page: Page) => page.getByRole('button', { name: /^Run/
 export const form = (page: Page) => page.locator('.input-form').waitFor()
 
 export async function inputOf(page: Page): Promise<unknown> {
-  return JSON.parse(await input(page).inputValue())
+  return JSON.parse(await input(page).innerText())
 }
 
 export async function outputOf(page: Page): Promise<unknown> {

@@ -11,7 +11,7 @@ import { useStore } from '../store.ts'
 import { Announcer } from './announcer.tsx'
 import { KeyMap } from './key-map.tsx'
 import { Page } from './page.tsx'
-import { Palette } from './palette.tsx'
+import { Palette } from './palette/palette.tsx'
 import { Rail } from './rail.tsx'
 import { SignInDialog, SignInNeeded } from './sign-in.tsx'
 

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { useSession } from '../../api/session.ts'
 import { Section } from '../../app/page.tsx'
+import { useSearchState } from '../../app/search-state.ts'
 import { Button } from '../../parts/button.tsx'
 import { countOf, formatDate } from '../../parts/format.ts'
 import { Ago, Tag } from '../../parts/meaning.tsx'
@@ -26,7 +27,10 @@ const COLUMNS = [
 
 /** Principals with keys, their permissions, and the last use. A key itself is shown once, when it is created. */
 export function Keys({ onCommand }: { readonly onCommand: (command: string) => void }): ReactNode {
-  const [isCreating, setCreating] = useState(false)
+  // The command palette links here with the open dialog.
+  const [{ create }, changeAddress] = useSearchState()
+  const isCreating = create === 'key'
+  const setCreating = (isOpen: boolean): void => void changeAddress({ create: isOpen ? 'key' : undefined })
   const close = (): void => {
     setCreating(false)
     onCommand('collet keys list')

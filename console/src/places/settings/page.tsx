@@ -1,4 +1,5 @@
-import { type ReactNode, useState } from 'react'
+import { useLocation } from '@tanstack/react-router'
+import { type ReactNode, useCallback, useEffect, useState } from 'react'
 import { holdsScope, useSession } from '../../api/session.ts'
 import { Page } from '../../app/page.tsx'
 import { usePageCommand } from '../../app/page-command.tsx'
@@ -27,12 +28,16 @@ export function SettingsPage(): ReactNode {
   const principal = useSession()?.principal
   const parts = PARTS.filter(({ scope }) => scope === undefined || holdsScope(principal, scope))
   usePageCommand(command)
-  const go = (id: string): void => {
+  const go = useCallback((id: string): void => {
     setCurrent(id)
     const part = document.getElementById(id)
     part?.scrollIntoView({ block: 'start' })
     part?.focus({ preventScroll: true })
-  }
+  }, [])
+  const { hash } = useLocation()
+  useEffect(() => {
+    if (hash !== '') go(hash)
+  }, [hash, go])
   return (
     <Page
       title="Settings"

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router'
-import { type ReactNode, useState } from 'react'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { importCommand, isCommand, looksLikeFile } from '../../app/commands.ts'
 import { useSearchState } from '../../app/search-state.ts'
 import { Button } from '../../parts/button.tsx'
@@ -24,7 +24,13 @@ interface AddSourceProps {
 /** Takes an address, a file or a command, inspects it, and then adds it. */
 export function AddSource({ known, onAdded }: AddSourceProps): ReactNode {
   // The start page links here with the pasted text.
-  const [{ add = '' }, changeAddress] = useSearchState()
+  const [{ add = '', focus }, changeAddress] = useSearchState()
+  const field = useRef<HTMLInputElement>(null)
+  // The command palette links here with the focus in the field.
+  useEffect(() => {
+    if (focus !== 'add') return
+    void changeAddress({ focus: undefined }).then(() => field.current?.focus())
+  }, [focus, changeAddress])
   const [target, setTarget] = useState(add)
   const [isOpen, setOpen] = useState(add !== '')
   const close = (): void => {
@@ -43,6 +49,7 @@ export function AddSource({ known, onAdded }: AddSourceProps): ReactNode {
         Add a source
       </label>
       <input
+        ref={field}
         id="add"
         className="input mono"
         autoComplete="off"

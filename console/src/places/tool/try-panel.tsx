@@ -8,6 +8,7 @@ import { useSearchState } from '../../app/search-state.ts'
 import { useKey } from '../../keyboard.ts'
 import { Button, CopyButton } from '../../parts/button.tsx'
 import { toJson } from '../../parts/code.tsx'
+import { JsonEditor } from '../../parts/editor/json-editor.tsx'
 import { Field, Select, TextInput } from '../../parts/field.tsx'
 import { Icon } from '../../parts/icon.tsx'
 import { lazyPart } from '../../parts/lazy-part.tsx'
@@ -229,28 +230,21 @@ function JsonInput({ draft, schema }: JsonInputProps): ReactNode {
   return (
     <div className="code json-edit">
       <div className="code-head">
-        <label className="grow" htmlFor="raw-input">
-          Input as JSON
-        </label>
+        <span className="grow">Input as JSON</span>
         <span className={check.isGood ? 'row is-succeeded' : 'row is-parked'} title={check.why}>
           <Icon name={check.isGood ? 'succeeded' : 'alert'} size={14} />
-          <span id="raw-fit">{check.word}</span>
+          <span>{check.word}</span>
         </span>
         <CopyButton text={draft.text} label="Copy input" />
       </div>
-      <textarea
-        id="raw-input"
-        spellCheck={false}
-        value={draft.text}
-        aria-invalid={draft.problem !== undefined}
-        aria-describedby="raw-fit raw-why"
-        onChange={(event) => draft.setText(event.currentTarget.value)}
+      <JsonEditor
+        label="Input as JSON"
+        text={draft.text}
+        schema={schema}
+        problem={check.why}
+        onChange={draft.setText}
       />
-      {check.why !== undefined && (
-        <p className="code-cut meta" id="raw-why">
-          {check.why}
-        </p>
-      )}
+      {check.why !== undefined && <p className="code-cut meta">{check.why}</p>}
     </div>
   )
 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { readStored, removeAllStored, store } from '../api/user-storage.ts'
+import { readStored, removeAllStored, store } from '../../api/user-storage.ts'
 import { recentTools, rememberTool } from './recent-tools.ts'
 
 const ANN = { tenant: 'default', id: 'key:ann' }

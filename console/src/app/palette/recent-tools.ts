@@ -1,5 +1,5 @@
-import { nameOf, type Principal } from '../api/session.ts'
-import { readStored, store } from '../api/user-storage.ts'
+import { nameOf, type Principal } from '../../api/session.ts'
+import { readStored, store } from '../../api/user-storage.ts'
 
 /*
  * Remembers the tools that a person opened last in this browser. Used by `palette.tsx` and `places/tool/page.tsx`. Another person
