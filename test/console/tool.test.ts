@@ -117,6 +117,31 @@ describe('the page of a tool', () => {
     await page.waitForURL('**/console/tools')
   })
 
+  it('has panes that are resized with the pointer and the keyboard, and remembers their width', async () => {
+    const page = await open('Gmail.GetEmails')
+    const divider = page.getByRole('separator', { name: 'Width of the documentation' })
+    const width = async (): Promise<number> => (await page.locator('.docs').boundingBox())?.width ?? 0
+    const before = await width()
+    await divider.focus()
+    await page.keyboard.press('ArrowRight')
+    await expect.poll(width).toBe(before + 24)
+    await page.keyboard.press('Home')
+    await expect.poll(width).toBe(256)
+    const { x = 0, y = 0 } = (await divider.boundingBox()) ?? {}
+    await page.mouse.move(x + 4, y + 100)
+    await page.mouse.down()
+    await page.mouse.move(x + 154, y + 100)
+    await page.mouse.up()
+    const dragged = await width()
+    expect(dragged).toBeGreaterThan(350)
+    await page.reload()
+    await divider.waitFor()
+    await expect.poll(width).toBe(dragged)
+    await divider.dblclick()
+    await expect.poll(width).toBe(before)
+    await checkAxe(page, 'resizable panes')
+  })
+
   it('reports a missing tool or version', async () => {
     const page = await open('Gmail.GetEmail')
     await page.getByText('There is no such tool').waitFor()

@@ -231,7 +231,7 @@ export default { tools: TOOLS, authoring: { describeParameters: false }, oauth: 
     expect(await page.content()).not.toContain(KEY)
     const { stdout } = await run('sh', ['-c', text], { env: { ...process.env, COLLET_API_KEY: KEY } })
     expect(stdout).toContain('193f0c7a8b1e44d0')
-    await page.getByRole('link', { name: 'Calls' }).first().waitFor()
+    await page.getByRole('link', { name: 'Tools' }).first().waitFor()
   })
 
   it('shows which credential a call uses', async () => {

@@ -12,8 +12,8 @@ import { Announcer } from './announcer.tsx'
 import { KeyMap } from './key-map.tsx'
 import { Page } from './page.tsx'
 import { Palette } from './palette/palette.tsx'
+import { SignInDialog, SignInNeeded } from './person/sign-in.tsx'
 import { Rail } from './rail.tsx'
-import { SignInDialog, SignInNeeded } from './sign-in.tsx'
 
 /*
  * The rail, the open page and the dialogs over it, and the pages for errors. Loaded by the router. A page is shown only once the
@@ -28,7 +28,7 @@ export function Frame(): ReactNode {
       </a>
       <div className="app">
         <Rail />
-        {/* A page is drawn anew when times are shown in another zone. */}
+        {/* A new key draws the page again, with times in the chosen zone. */}
         <CurrentPage key={useStore(timeZone)} />
         {/* Inside the frame: below it, the hidden text would make the document taller than the window. */}
         <Announcer />

@@ -6,8 +6,8 @@ import { formatClock } from '../parts/format.ts'
 import { Banner } from '../parts/meaning.tsx'
 import { visibleText } from '../parts/visible-text.ts'
 import { useStore } from '../store.ts'
-import { AccountMenu } from './account-menu.tsx'
 import { PageFooter } from './page-command.tsx'
+import { AccountMenu } from './person/account-menu.tsx'
 
 /*
  * The layout of every page: title, sections and terminal command. All pages use it. After navigation the title gets the focus.

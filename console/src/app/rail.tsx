@@ -10,8 +10,8 @@ import { IconButton } from '../parts/button.tsx'
 import { formatCount } from '../parts/format.ts'
 import { Icon, Mark } from '../parts/icon.tsx'
 import { Menu } from '../parts/menu.tsx'
-import { AccountMenu } from './account-menu.tsx'
 import { openDialog, pagesFor } from './pages.ts'
+import { AccountMenu } from './person/account-menu.tsx'
 import { toggleTheme } from './theme.ts'
 
 /*
@@ -31,7 +31,7 @@ export function Rail(): ReactNode {
         Collet
         <small>{session?.server.version}</small>
       </Link>
-      <button type="button" className="jump" onClick={() => openDialog.set('palette')}>
+      <button type="button" className="jump" title="Jump to…" onClick={() => openDialog.set('palette')}>
         <Icon name="search" size={14} />
         <span>Jump to…</span>
         <kbd>{isMac() ? '⌘K' : 'Ctrl K'}</kbd>
@@ -50,7 +50,7 @@ export function Rail(): ReactNode {
         {isLong && <MorePages pages={pages.slice(BAR_PLACES - 1)} counts={counts} />}
       </ul>
       {session?.principal === null && (
-        <button type="button" className="jump" onClick={() => openDialog.set('sign-in')}>
+        <button type="button" className="jump" title="Sign in" onClick={() => openDialog.set('sign-in')}>
           <Icon name="key" size={14} />
           <span>Sign in</span>
         </button>

@@ -70,6 +70,7 @@ export function openEditor(host: HTMLElement, { label, text, schema, onChange }:
         linter(jsonParseLinter()),
         syntaxHighlighting(HIGHLIGHT),
         EditorView.lineWrapping,
+        EditorView.domEventHandlers({ beforeinput: replaceLines }),
         THEME,
         attributes.of(attributesFor(undefined)),
         // The page runs the tool on Mod-Enter. Tab leaves the editor, so that the keyboard is not caught in it.
@@ -98,6 +99,27 @@ export function openEditor(host: HTMLElement, { label, text, schema, onChange }:
     },
     close: () => view.destroy(),
   }
+}
+
+/**
+ * Replaces a selection of several lines by typed text. A browser that joins lines itself adds inline styles, which the content policy
+ * of the page refuses.
+ */
+function replaceLines(event: InputEvent, view: EditorView): boolean {
+  const [range] = event.getTargetRanges()
+  if (event.inputType !== 'insertText' || event.isComposing || event.data === null || range === undefined)
+    return false
+  const from = view.posAtDOM(range.startContainer, range.startOffset)
+  const to = view.posAtDOM(range.endContainer, range.endOffset)
+  const { doc } = view.state
+  if (doc.lineAt(from).number === doc.lineAt(to).number) return false
+  event.preventDefault()
+  view.dispatch({
+    changes: { from, to, insert: event.data },
+    selection: { anchor: from + event.data.length },
+    userEvent: 'input.type',
+  })
+  return true
 }
 
 const HIGHLIGHT = HighlightStyle.define([

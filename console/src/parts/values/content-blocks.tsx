@@ -45,14 +45,21 @@ const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
 
 function Shown({ block }: { readonly block: Block }): ReactNode {
   const { type, text, data, mimeType, resource, uri, name } = block
-  if (type === 'text') return <p className="content-text">{visibleText(String(text ?? ''))}</p>
+  if (type === 'text')
+    return (
+      <p className="content-text" dir="auto">
+        {visibleText(String(text ?? ''))}
+      </p>
+    )
   if (type === 'resource_link')
     return <Named icon="external" name={String(name ?? '')} about={String(uri ?? '')} />
   if (type === 'resource' && isRecord(resource))
     return typeof resource.text === 'string' ? (
       <>
         <Named icon="pack" name={String(resource.uri ?? '')} about={String(resource.mimeType ?? 'text')} />
-        <p className="content-text">{visibleText(resource.text)}</p>
+        <p className="content-text" dir="auto">
+          {visibleText(resource.text)}
+        </p>
       </>
     ) : (
       <File name={String(resource.uri ?? 'file')} kind={resource.mimeType} data={resource.blob} />
@@ -77,7 +84,9 @@ function Named({ icon, name, about }: NamedProps): ReactNode {
   return (
     <p className="row">
       <Icon name={icon} size={14} className="is-quiet" />
-      <span className="clip strong">{visibleText(name)}</span>
+      <span className="clip strong" dir="auto">
+        {visibleText(name)}
+      </span>
       <code className="dim clip">{visibleText(about)}</code>
     </p>
   )
@@ -94,7 +103,9 @@ function File({ name, kind, data }: { name: string; kind: unknown; data: unknown
   return (
     <p className="row">
       <Icon name="pack" size={14} className="is-quiet" />
-      <span className="clip strong">{visibleText(name)}</span>
+      <span className="clip strong" dir="auto">
+        {visibleText(name)}
+      </span>
       <span className="dim">
         {String(kind ?? 'unknown type')}, {formatBytes(bytes)}
       </span>

@@ -83,7 +83,9 @@ function AbsentItem({ id, tools }: { readonly id: string; readonly tools: readon
     <li>
       <Icon name="ring" className="is-parked" />
       <div className="grow">
-        <p className="strong">{visibleText(id)}</p>
+        <p className="strong" dir="auto">
+          {visibleText(id)}
+        </p>
         <p className="meta is-parked clip">
           Not in the config · {countOf(tools.length, 'tool needs it', 'tools need it')}
         </p>
@@ -93,7 +95,7 @@ function AbsentItem({ id, tools }: { readonly id: string; readonly tools: readon
       </Button>
       <Dialog title={`Set up ${visibleText(id)}`} isOpen={isOpen} onClose={() => setOpen(false)}>
         <div className="dialog">
-          <p className="soft">
+          <p className="soft" dir="auto">
             {visibleText(tools.join(', '))} {tools.length === 1 ? 'needs' : 'need'} access to it. Register an
             application there, with this redirect address:
           </p>

@@ -55,7 +55,7 @@ function ToolsetItem({ toolset, onCommand }: ItemProps): ReactNode {
   return (
     <li className="card" onFocus={() => onCommand(`collet tools --toolset ${name}`)}>
       <div className="card-head">
-        <h3>{visibleText(name)}</h3>
+        <h3 dir="auto">{visibleText(name)}</h3>
         <span className="grow" />
         <Tag>{countOf(tools.length, 'tool')}</Tag>
         <Link className="link meta" to="/models" search={{ toolset: name }}>

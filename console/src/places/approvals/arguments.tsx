@@ -108,7 +108,7 @@ function ArgumentList({ listed, opened, onOpen }: ArgumentListProps): ReactNode 
       <dl className="args">
         {shown.map((argument) => (
           <div key={argument.name}>
-            <dt>{visibleText(argument.name)}</dt>
+            <dt dir="auto">{visibleText(argument.name)}</dt>
             <dd>
               <Value
                 argument={argument}

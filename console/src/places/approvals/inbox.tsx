@@ -165,7 +165,9 @@ function Past({ approval }: { readonly approval: Approval }): ReactNode {
         <Outcome approval={approval} />
       </span>
       <span className="row meta dim">
-        <span className="grow clip">{visibleText(said === '' ? 'Not decided' : said)}</span>
+        <span className="grow clip" dir="auto">
+          {visibleText(said === '' ? 'Not decided' : said)}
+        </span>
         <TenantTag tenant={approval.tenant} />
         <span className="num nowrap">{formatClock(decidedAt ?? expiresAt)}</span>
       </span>

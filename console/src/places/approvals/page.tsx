@@ -5,6 +5,7 @@ import { holdsScope, useSession } from '../../api/session.ts'
 import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Page } from '../../app/page.tsx'
 import { usePageCommand } from '../../app/page-command.tsx'
+import { PaneDivider } from '../../app/pane-divider.tsx'
 import { useSearchState } from '../../app/search-state.ts'
 import { countOf } from '../../parts/format.ts'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
@@ -99,6 +100,7 @@ function Split({ id, view, waiting, decided }: SplitProps): ReactNode {
         />
       </section>
       {id === undefined ? <NothingOpen count={shown.length} view={view} /> : <Decision key={id} id={id} />}
+      <PaneDivider name="approvals" label="Width of the inbox" />
     </div>
   )
 }

@@ -157,7 +157,12 @@ function Answer({ answer: { found, text } }: { readonly answer: ToolSearchAnswer
             <Link to="/tools/$id" params={{ id }} className="link">
               <ToolName name={id} />
             </Link>
-            {unavailable !== null && <span className="is-parked"> {visibleText(unavailable)}</span>}
+            {unavailable !== null && (
+              <span className="is-parked" dir="auto">
+                {' '}
+                {visibleText(unavailable)}
+              </span>
+            )}
           </li>
         ))}
       </ol>

@@ -177,7 +177,9 @@ function Inspecting({ state, onStop }: InspectingProps): ReactNode {
     <div className="dialog work" role="status">
       <p className="row">
         <Icon name="running" size={14} className="is-running spin" />
-        <span className="grow">{visibleText(state.step)}</span>
+        <span className="grow" dir="auto">
+          {visibleText(state.step)}
+        </span>
         <span className="num soft">{state.seconds} s</span>
       </p>
       <Lines lines={state.lines} />

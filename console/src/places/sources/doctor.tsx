@@ -68,7 +68,9 @@ export function Doctor({ source, level: Heading = 'h3' }: DoctorProps): ReactNod
               <li key={step} className={result === 'not_reached' ? 'dim' : undefined}>
                 <Icon name={MARKS[result].icon} className={MARKS[result].className} />
                 <span className="st">{NAMES[step] ?? step}</span>
-                <span className={result === 'failed' ? 'grow strong' : 'grow clip'}>{visibleText(says)}</span>
+                <span className={result === 'failed' ? 'grow strong' : 'grow clip'} dir="auto">
+                  {visibleText(says)}
+                </span>
                 <span className="num dim">{took === null ? '' : formatDuration(took)}</span>
               </li>
             ))}
@@ -107,7 +109,9 @@ function SourceWarnings({
   return (
     <ul className="said-of">
       {different.slice(0, MAX_REPORTED).map((text) => (
-        <li key={text}>{visibleText(text)}</li>
+        <li key={text} dir="auto">
+          {visibleText(text)}
+        </li>
       ))}
       {different.length > MAX_REPORTED && <li>and {different.length - MAX_REPORTED} more</li>}
     </ul>

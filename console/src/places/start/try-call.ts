@@ -1,7 +1,7 @@
 import { useState } from 'react'
 import { newCallId } from '../../api/call-id.ts'
 import { ApiError, fetchResponse, sessionEnded } from '../../api/client.ts'
-import { runAsHeaders } from '../../app/run-as.tsx'
+import { runAsHeaders } from '../../app/person/run-as.tsx'
 
 /*
  * Makes the call of the start page over OTC, without retries. `try-step.tsx` uses it. Only tools that change nothing are

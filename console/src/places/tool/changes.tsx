@@ -21,7 +21,7 @@ export function Changes({ tool }: { readonly tool: ToolDetails }): ReactNode {
             <li>
               <code className="strong">{pin.next_version ?? 'gone'}</code>
               <Tag tone={TONES[pin.waiting.class]}>{pin.waiting.class}</Tag>
-              <span className="grow">
+              <span className="grow" dir="auto">
                 {visibleText(pin.waiting.reasons.join(' ')) || 'Waiting for a decision.'}
               </span>
               <When at={pin.waiting.seen_at} />

@@ -6,6 +6,7 @@ import { holdsScope, useSession } from '../../api/session.ts'
 import { Page } from '../../app/page.tsx'
 import { usePageCommand } from '../../app/page-command.tsx'
 import { rememberTool } from '../../app/palette/recent-tools.ts'
+import { PaneDivider } from '../../app/pane-divider.tsx'
 import { useSearchState } from '../../app/search-state.ts'
 import { useTimeRange } from '../../app/time-range.ts'
 import { Select } from '../../parts/field.tsx'
@@ -85,6 +86,7 @@ function Shown({ tool }: { readonly tool: ToolDetails }): ReactNode {
           <Changes tool={tool} />
         </article>
         <TryPanel key={tool.id} tool={tool} />
+        <PaneDivider name="tool" label="Width of the documentation" />
       </div>
     </Page>
   )

@@ -94,7 +94,9 @@ function Readable({ schema }: { readonly schema: Schema }): ReactNode {
           <li key={row.path}>
             <div className="row wrap">
               <code className="strong">{visibleText(row.path)}</code>
-              <span className="dim">{visibleText(row.type)}</span>
+              <span className="dim" dir="auto">
+                {visibleText(row.type)}
+              </span>
               {row.isRequired && <span className="req">required</span>}
             </div>
             {row.description !== undefined && (

@@ -3,7 +3,7 @@ import { type FormEvent, type ReactNode, Suspense, useEffect, useMemo, useState 
 import { quoted } from '../../app/commands.ts'
 import { usePageCommand } from '../../app/page-command.tsx'
 import { usePassedInput } from '../../app/passed-input.ts'
-import { CHOOSE_CALLER, RunAs, useRunAs } from '../../app/run-as.tsx'
+import { CHOOSE_CALLER, RunAs, useRunAs } from '../../app/person/run-as.tsx'
 import { useSearchState } from '../../app/search-state.ts'
 import { useKey } from '../../keyboard.ts'
 import { Button, CopyButton } from '../../parts/button.tsx'

@@ -12,6 +12,7 @@ import {
 } from '../../api/tools.ts'
 import { Page } from '../../app/page.tsx'
 import { Command, usePageCommand } from '../../app/page-command.tsx'
+import { ViewsMenu } from '../../app/views/views-menu.tsx'
 import { Button } from '../../parts/button.tsx'
 import { countOf, formatCount } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
@@ -41,6 +42,7 @@ export function ToolsPage(): ReactNode {
       sub={data === undefined ? undefined : countOf(data.listing.tools.length, 'tool')}
       actions={
         <>
+          <ViewsMenu page="/tools" />
           <Link className="btn quiet" to="/models">
             What models see
           </Link>

@@ -1,5 +1,5 @@
 import { ApiError, fetchResponse, sessionEnded } from '../../../api/client.ts'
-import { runAsHeaders } from '../../../app/run-as.tsx'
+import { runAsHeaders } from '../../../app/person/run-as.tsx'
 import { otcBody } from '../snippets.ts'
 import { isRecord, type ToolDetails } from '../tool-data.ts'
 

@@ -137,7 +137,11 @@ function YesNo({ id, value, onChange, label, name, schema, registry, required }:
       )}
       {value !== undefined && required !== true && (
         <button type="button" className="plain link meta" onClick={() => onChange(undefined)}>
-          Clear<span className="vh"> {visibleText(name || label)}</span>
+          Clear
+          <span className="vh" dir="auto">
+            {' '}
+            {visibleText(name || label)}
+          </span>
         </button>
       )}
     </span>

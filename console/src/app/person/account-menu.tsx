@@ -1,9 +1,9 @@
 import type { ReactNode } from 'react'
-import { type Principal, useSession, useSignIn } from '../api/session.ts'
-import { Icon } from '../parts/icon.tsx'
-import { Menu, type MenuChoice } from '../parts/menu.tsx'
-import { openDialog } from './pages.ts'
-import { toggleTheme } from './theme.ts'
+import { type Principal, useSession, useSignIn } from '../../api/session.ts'
+import { Icon } from '../../parts/icon.tsx'
+import { Menu, type MenuChoice } from '../../parts/menu.tsx'
+import { openDialog } from '../pages.ts'
+import { toggleTheme } from '../theme.ts'
 
 /*
  * The name and role of the signed-in person, if any, with a menu: jump, theme, shortcuts, sign in or out. Used by `page.tsx` and

@@ -1,13 +1,13 @@
 import { queryOptions, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { requestJson } from '../api/client.ts'
-import { useSession } from '../api/session.ts'
-import { Button } from '../parts/button.tsx'
-import { Field, Select } from '../parts/field.tsx'
-import { Failed } from '../parts/states.tsx'
-import { createStore, useStore } from '../store.ts'
-import { openDialog } from './pages.ts'
+import { requestJson } from '../../api/client.ts'
+import { useSession } from '../../api/session.ts'
+import { Button } from '../../parts/button.tsx'
+import { Field, Select } from '../../parts/field.tsx'
+import { Failed } from '../../parts/states.tsx'
+import { createStore, useStore } from '../../store.ts'
+import { openDialog } from '../pages.ts'
 
 /**
  * The caller as which the operator runs tools on a server with keys, as a header value; `undefined` until a caller is chosen. The
