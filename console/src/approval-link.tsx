@@ -6,6 +6,7 @@ import './styles/meaning.css'
 import './styles/lists.css'
 import './styles/code.css'
 import './places/approvals/approvals.css'
+import { LINK_WORDS } from './places/approvals/words.tsx'
 import './approval-link.css'
 import { type ReactNode, StrictMode, useState } from 'react'
 import { createRoot } from 'react-dom/client'
@@ -37,10 +38,8 @@ function ApprovalLink({ approval: embedded, as, next }: PageData): ReactNode {
     <main className="link-page">
       <header className="row">
         <Mark />
-        <h1 className="grow">Approve a call?</h1>
-        <span className="soft clip">
-          as <b>{visibleText(as)}</b>
-        </span>
+        <h1 className="grow">{LINK_WORDS.title}</h1>
+        <span className="soft clip">{LINK_WORDS.as(<b>{visibleText(as)}</b>)}</span>
       </header>
       <ApprovalScreen
         approval={approval}
@@ -53,13 +52,11 @@ function ApprovalLink({ approval: embedded, as, next }: PageData): ReactNode {
             <div className="decide-bar">
               <p className="row grow decided">
                 <Icon name="lock" size={14} />
-                {next.kind === 'sign_in'
-                  ? 'You can decide this call after signing in.'
-                  : 'The call cannot be decided on this page. An operator decides it with one of these commands, or sends another person a link:'}
+                {next.kind === 'sign_in' ? LINK_WORDS.afterSignIn : LINK_WORDS.withCommand}
               </p>
               {next.kind === 'sign_in' ? (
                 <a className="btn primary" href={next.url} rel="noreferrer">
-                  Sign in as {visibleText(as)}
+                  {LINK_WORDS.signInAs(visibleText(as))}
                 </a>
               ) : (
                 <pre className="wrapped">{next.commands.join('\n')}</pre>

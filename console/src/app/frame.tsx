@@ -14,6 +14,7 @@ import { Page } from './page.tsx'
 import { Palette } from './palette/palette.tsx'
 import { SignInDialog, SignInNeeded } from './person/sign-in.tsx'
 import { Rail } from './rail.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * The rail, the open page and the dialogs over it, and the pages for errors. Loaded by the router. A page is shown only once the
@@ -24,7 +25,7 @@ export function Frame(): ReactNode {
   return (
     <>
       <a className="skip" href="#main">
-        Skip to content
+        {WORDS.skipContent}
       </a>
       <div className="app">
         <Rail />
@@ -45,12 +46,12 @@ function CurrentPage(): ReactNode {
   const needsSignIn = useMatches().some(({ staticData }) => staticData.needsSignIn === true)
   if (session.data === undefined)
     return (
-      <Page title="Collet">
+      <Page title={WORDS.collet}>
         {session.error === null ? (
-          <Loading what="the console" />
+          <Loading what={WORDS.console} />
         ) : (
           <Failed
-            what="The session could not be read"
+            what={WORDS.sessionCouldNotBeRead}
             error={session.error}
             onRetry={() => void session.refetch()}
           />
@@ -60,7 +61,7 @@ function CurrentPage(): ReactNode {
   const { principal, server } = session.data
   if (principal === null && (needsSignIn || !server.isOpen))
     return (
-      <Page title="Sign in">
+      <Page title={WORDS.signIn}>
         <SignInNeeded isKeyless={server.isOpen} />
       </Page>
     )
@@ -69,16 +70,16 @@ function CurrentPage(): ReactNode {
 
 export function NoSuchPage(): ReactNode {
   return (
-    <Page title="No such page">
+    <Page title={WORDS.noSuchPage}>
       <Empty
-        title="There is no page at this address"
+        title={WORDS.thereNoPageAtThis}
         actions={
           <Link className="btn sm" to="/tools">
-            Open Tools
+            {WORDS.openTools}
           </Link>
         }
       >
-        The address may belong to another version.
+        {WORDS.addressMayBelongAnotherVersion}
       </Empty>
     </Page>
   )
@@ -86,14 +87,14 @@ export function NoSuchPage(): ReactNode {
 
 export function PageFailed({ error, reset }: ErrorComponentProps): ReactNode {
   return (
-    <Page title="Not shown">
+    <Page title={WORDS.notShown}>
       {error instanceof PartNotLoaded ? (
         <NotLoaded error={error} />
       ) : (
         <Failed
-          what="This page could not be shown"
+          what={WORDS.thisPageCouldNotBe}
           error={error}
-          safe="Nothing was changed."
+          safe={WORDS.nothingWasChanged}
           onRetry={reset}
         />
       )}
@@ -121,16 +122,12 @@ function NotLoaded({ error }: { readonly error: PartNotLoaded }): ReactNode {
     if (wasLost.current && !isLost) location.reload()
     wasLost.current = isLost
   }, [isLost])
-  if (!showsFailure) return <Loading what="the page" />
+  if (!showsFailure) return <Loading what={WORDS.page} />
   return (
     <Failed
-      what="This page could not be loaded"
+      what={WORDS.thisPageCouldNotBe2}
       error={error}
-      safe={
-        isLost
-          ? 'The server is not responding. The page loads as soon as it responds.'
-          : 'Nothing was changed.'
-      }
+      safe={isLost ? WORDS.serverNotRespondingPageLoads : WORDS.nothingWasChanged}
       onRetry={() =>
         void fetchResponse('/console/session').then(
           () => location.reload(),

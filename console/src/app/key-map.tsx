@@ -7,6 +7,7 @@ import { Checkbox } from '../parts/field.tsx'
 import { useStore } from '../store.ts'
 import { openDialog, type PagePath, pagesFor } from './pages.ts'
 import { toggleTheme } from './theme.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The shortcuts that work on all pages, and the list that `?` opens. Used by `frame.tsx`. No shortcut approves, rejects, settles or
@@ -25,7 +26,7 @@ export function KeyMap(): ReactNode {
       {pages.map((page) => (
         <GoTo key={page.to} to={page.to} letter={page.key} />
       ))}
-      <Dialog title="Keyboard shortcuts" isOpen={isOpen} onClose={() => openDialog.set('nothing')}>
+      <Dialog title={WORDS.keyboardShortcuts} isOpen={isOpen} onClose={() => openDialog.set('nothing')}>
         <dl className="kv keymap">
           {shortcutsOf(pages).map(([keys, effect]) => (
             <div key={effect}>
@@ -39,7 +40,7 @@ export function KeyMap(): ReactNode {
           ))}
         </dl>
         <Checkbox
-          label="Enable letter shortcuts"
+          label={WORDS.enableLetterShortcuts}
           checked={isOn}
           onChange={(event) => setSingleKeys(event.currentTarget.checked)}
         />
@@ -61,16 +62,16 @@ interface GoToProps {
 
 function shortcutsOf(pages: ReturnType<typeof pagesFor>): readonly (readonly [string, string])[] {
   return [
-    ['⌘K Ctrl+K', 'Open a page or a tool'],
-    ...pages.map(({ key, name }) => [`g ${key}`, `Go to ${name}`] as const),
-    ['/', 'Search or filter this page'],
-    ['j k ↓ ↑', 'Move in a list'],
-    ['↵', 'Open'],
-    ['esc', 'Close a dialog, clear a search, or leave a field'],
-    ['⌘↵ Ctrl+↵', 'Run the tool (Try it)'],
-    ['l', 'Turn live updates on or off (Calls)'],
-    ['y', "Copy this page's command"],
-    ['t', 'Switch theme'],
-    ['?', 'Show these shortcuts'],
+    [WORDS.kCtrlK, WORDS.openPageOrTool],
+    ...pages.map(({ key, name }) => [`g ${key}`, WORDS.go(name)] as const),
+    ['/', WORDS.searchOrFilterThisPage],
+    ['j k ↓ ↑', WORDS.moveInList],
+    ['↵', WORDS.open],
+    ['esc', WORDS.closeDialogClearSearchOr],
+    [WORDS.ctrl, WORDS.runToolTry],
+    ['l', WORDS.turnLiveUpdatesOnOr],
+    ['y', WORDS.copyThisPagesCommand],
+    ['t', WORDS.switchTheme],
+    ['?', WORDS.showTheseShortcuts],
   ]
 }

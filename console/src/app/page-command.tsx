@@ -11,6 +11,7 @@ import { formatClock, timeZone } from '../parts/format.ts'
 import { Icon } from '../parts/icon.tsx'
 import { visibleText } from '../parts/visible-text.ts'
 import { createStore, useStore } from '../store.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The line below each page: its terminal command, the last journal check and the connection. Each page sets its command here. The
@@ -38,7 +39,7 @@ export function Command({ text }: { readonly text: string }): ReactNode {
 }
 
 export function CommandLine({ text }: { readonly text: string }): ReactNode {
-  return <CodeLine text={useLocalCommand(text)} label="command" />
+  return <CodeLine text={useLocalCommand(text)} label={WORDS.command} />
 }
 
 export function PageFooter(): ReactNode {
@@ -49,14 +50,14 @@ export function PageFooter(): ReactNode {
     <footer className="echo">
       {command !== '' && (
         <>
-          <span className="vh">Terminal command:</span>
+          <span className="vh">{WORDS.terminalCommand}</span>
           <code className="clip">{visibleText(command)}</code>
           {command.length > MAX_LINE_LENGTH && <WholeCommand key={command} command={command} />}
-          <CopyButton text={command} label="Copy command" />
+          <CopyButton text={command} label={WORDS.copyCommand} />
         </>
       )}
       <span className="truth">
-        {zone === 'utc' && <span>Times are in UTC</span>}
+        {zone === 'utc' && <span>{WORDS.timesAreInUtc}</span>}
         <JournalStatus />
         <ConnectionStatus />
       </span>
@@ -74,13 +75,13 @@ function WholeCommand({ command }: { readonly command: string }): ReactNode {
     <>
       <IconButton
         icon="eye"
-        label={isShown ? 'Hide the whole command' : 'Show the whole command'}
+        label={isShown ? WORDS.hideWholeCommand : WORDS.showWholeCommand}
         isPressed={isShown}
         onClick={() => setShown(!isShown)}
       />
       {isShown && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable with the keyboard.
-        <pre tabIndex={0} role="region" aria-label="The whole command">
+        <pre tabIndex={0} role="region" aria-label={WORDS.wholeCommand}>
           {visibleText(command)}
         </pre>
       )}
@@ -96,12 +97,12 @@ function JournalStatus(): ReactNode {
   return last.ok ? (
     <span>
       <Icon name="check" size={14} className="is-succeeded" />
-      Journal verified {formatClock(last.at, { withSeconds: false })}
+      {WORDS.journalVerified(formatClock(last.at, { withSeconds: false }))}
     </span>
   ) : (
     <span className="is-failed">
       <Icon name="failed" size={14} />
-      Journal not intact
+      {WORDS.journalNotIntact}
     </span>
   )
 }
@@ -113,14 +114,14 @@ function ConnectionStatus(): ReactNode {
     return (
       <span>
         <Icon name="dot" size={14} className="is-succeeded" />
-        Connected
+        {WORDS.connected}
       </span>
     )
   const seconds = Math.max(0, Math.ceil((state.nextTryAt.getTime() - now) / 1000))
   return (
     <span className="is-parked">
       <Icon name="offline" size={14} />
-      Not connected, trying again {seconds === 0 ? 'now' : `in ${seconds} s`}
+      {WORDS.notConnectedTryingAgain(seconds === 0 ? 'now' : WORDS.inS(seconds))}
     </span>
   )
 }

@@ -8,6 +8,7 @@ import { visibleText } from '../parts/visible-text.ts'
 import { useStore } from '../store.ts'
 import { PageFooter } from './page-command.tsx'
 import { AccountMenu } from './person/account-menu.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * The layout of every page: title, sections and terminal command. All pages use it. After navigation the title gets the focus.
@@ -16,7 +17,7 @@ import { AccountMenu } from './person/account-menu.tsx'
 export function Page({ title, before, heading, sub, actions, children }: PageProps): ReactNode {
   return (
     <div className="page">
-      <title>{`${visibleText(title)} · Collet`}</title>
+      <title>{WORDS.collet2(visibleText(title))}</title>
       <header className="bar">
         {before}
         <Heading>{heading ?? visibleText(title)}</Heading>
@@ -106,12 +107,11 @@ function Offline(): ReactNode {
       icon="offline"
       action={
         <Button isSmall onClick={connection.tryNow}>
-          Try now
+          {WORDS.tryNow}
         </Button>
       }
     >
-      <b>Not connected since {formatClock(state.since)}.</b> What you see may be out of date. Buttons that
-      change something are disabled until the connection is back.
+      {WORDS.whatYouSeeMayBe(<b>{WORDS.notConnectedSince(formatClock(state.since))}</b>)}
     </Banner>
   )
 }

@@ -6,6 +6,7 @@ import {
   useRef,
   useState,
 } from 'react'
+import { WORDS } from './words.tsx'
 
 /**
  * The line between two panes, which people drag or move with arrow keys to resize them. Pages with two panes put it last into their
@@ -27,7 +28,7 @@ export function PaneDivider({ name, label, resizes = 'first' }: DividerProps): R
     if (split == null) return undefined
     // The share is a limit for windows that are narrower than the one in which the width was chosen.
     if (width === undefined) split.style.removeProperty('--pane')
-    else split.style.setProperty('--pane', `min(${width}px, 70%)`)
+    else split.style.setProperty('--pane', WORDS.minPx70(width))
     const measure = (): void => {
       const pane = split.children[resizes === 'first' ? 0 : 1]
       const max = Math.max(MIN_PX, split.clientWidth - OTHER_MIN_PX)

@@ -13,6 +13,7 @@ import { Menu } from '../parts/menu.tsx'
 import { openDialog, pagesFor } from './pages.ts'
 import { AccountMenu } from './person/account-menu.tsx'
 import { toggleTheme } from './theme.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The navigation, with counts of items that wait for a person. Used by `frame.tsx`. Lists that the person may not see are not
@@ -25,15 +26,15 @@ export function Rail(): ReactNode {
   const pages = pagesFor(session)
   const isLong = pages.length > BAR_PLACES
   return (
-    <nav className="rail" aria-label="Pages">
+    <nav className="rail" aria-label={WORDS.pages}>
       <Link className="brand" to="/">
         <Mark />
-        Collet
+        {WORDS.collet}
         <small>{session?.server.version}</small>
       </Link>
-      <button type="button" className="jump" title="Jump to…" onClick={() => openDialog.set('palette')}>
+      <button type="button" className="jump" title={WORDS.jump} onClick={() => openDialog.set('palette')}>
         <Icon name="search" size={14} />
-        <span>Jump to…</span>
+        <span>{WORDS.jump}</span>
         <kbd>{isMac() ? '⌘K' : 'Ctrl K'}</kbd>
       </button>
       <ul className="places">
@@ -50,15 +51,15 @@ export function Rail(): ReactNode {
         {isLong && <MorePages pages={pages.slice(BAR_PLACES - 1)} counts={counts} />}
       </ul>
       {session?.principal === null && (
-        <button type="button" className="jump" title="Sign in" onClick={() => openDialog.set('sign-in')}>
+        <button type="button" className="jump" title={WORDS.signIn} onClick={() => openDialog.set('sign-in')}>
           <Icon name="key" size={14} />
-          <span>Sign in</span>
+          <span>{WORDS.signIn}</span>
         </button>
       )}
       <div className="rail-foot">
         <AccountMenu />
         <AccountMenu isSmall />
-        <IconButton icon="theme" label="Switch theme" onClick={toggleTheme} />
+        <IconButton icon="theme" label={WORDS.switchTheme} onClick={toggleTheme} />
       </div>
     </nav>
   )
@@ -85,8 +86,8 @@ function MorePages({ pages, counts }: MorePagesProps): ReactNode {
         label={
           <>
             <Icon name="more" />
-            <span className="name">More</span>
-            <WaitingCount count={count} what={count === 1 ? 'needs attention' : 'need attention'} />
+            <span className="name">{WORDS.more}</span>
+            <WaitingCount count={count} what={count === 1 ? WORDS.needsAttention : WORDS.needAttention} />
           </>
         }
         items={pages.map(({ to, name, icon }) => ({
@@ -156,9 +157,9 @@ function useWaitingCounts(session: Session | undefined): WaitingCounts {
   })
   const problems = (pins.count ?? 0) + (sources.count ?? 0)
   return {
-    '/calls': { ...budgets, what: budgets.count === 1 ? 'budget used up' : 'budgets used up' },
+    '/calls': { ...budgets, what: budgets.count === 1 ? WORDS.budgetUsedUp : WORDS.budgetsUsedUp },
     '/approvals': { ...approvals, what: 'waiting' },
-    '/sources': { count: problems, what: problems === 1 ? 'needs attention' : 'need attention' },
+    '/sources': { count: problems, what: problems === 1 ? WORDS.needsAttention : WORDS.needAttention },
   }
 }
 
@@ -179,7 +180,7 @@ interface CountOptions {
 
 function useCount({ name, path, isOn, isWaiting }: CountOptions): { readonly count?: number } {
   const { data } = useQuery({
-    queryKey: ['waiting counts', name],
+    queryKey: [WORDS.waitingCounts, name],
     queryFn: async ({ signal }) => {
       const answer = await requestJson<Readonly<Record<string, readonly Row[]>>>(path, { signal })
       return answer[name]?.filter(isWaiting).length ?? 0

@@ -3,6 +3,7 @@ import { connection } from '../api/connection.ts'
 import { useStore } from '../store.ts'
 import { copyText } from './copy-text.ts'
 import { Icon, type IconName } from './icon.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * Buttons: with text, with only an icon, and for copying. Used by several pages. Each has a name for screen readers.
@@ -29,9 +30,7 @@ export interface ButtonProps
 export function Button(props: ButtonProps): ReactNode {
   const { children, kind = 'plain', isSmall, icon, isBusy, off, writes, submits, className, ...rest } = props
   const { isLost } = useStore(connection)
-  const reason =
-    off ??
-    (writes === true && isLost ? 'Not connected. The button works again when the server answers.' : undefined)
+  const reason = off ?? (writes === true && isLost ? WORDS.notConnectedButtonWorksAgain : undefined)
   const isOff = reason !== undefined || isBusy === true
   return (
     <button
@@ -83,7 +82,7 @@ interface IconButtonProps {
 
 const COPIED_MS = 1000
 const REFUSED_MS = 5000
-const REFUSED = 'Not copied: the browser refused. Select the text and copy it manually.'
+const REFUSED = WORDS.notCopiedBrowserRefusedSelect
 
 /** Copies a text, then shows a tick for a second, or that copying failed. Without `children`, the button is an icon. */
 export function CopyButton({ text, label, children }: CopyButtonProps): ReactNode {
@@ -98,7 +97,7 @@ export function CopyButton({ text, label, children }: CopyButtonProps): ReactNod
   }
   const icon = outcome === 'copied' ? 'check' : outcome === 'refused' ? 'alert' : 'copy'
   if (children === undefined) {
-    const name = outcome === 'copied' ? 'Copied' : outcome === 'refused' ? REFUSED : label
+    const name = outcome === 'copied' ? WORDS.copied : outcome === 'refused' ? REFUSED : label
     return <IconButton icon={icon} label={name} onClick={() => void copy()} />
   }
   return (
@@ -106,7 +105,7 @@ export function CopyButton({ text, label, children }: CopyButtonProps): ReactNod
       kind="quiet"
       isSmall
       icon={icon}
-      aria-label={outcome === 'copied' ? `${label}: copied` : outcome === 'refused' ? REFUSED : label}
+      aria-label={outcome === 'copied' ? WORDS.copied2(label) : outcome === 'refused' ? REFUSED : label}
       title={outcome === 'refused' ? REFUSED : undefined}
       onClick={() => void copy()}
     >

@@ -3,6 +3,7 @@ import { Button, CopyButton } from './button.tsx'
 import { formatCount } from './format.ts'
 import { Json, LongCode } from './long-code.tsx'
 import { visibleText } from './visible-text.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * Shows code, data and differences between lines. Used by several pages. Only the beginning of a long text is shown at first.
@@ -20,7 +21,7 @@ export function Code({ text, label, head, isJson = false, className }: CodeProps
       <div className="code-head">
         <span className="grow clip">{head ?? label}</span>
         {isLong && <DownloadButton text={text} label={label} isJson={isJson} />}
-        <CopyButton text={text} label={`Copy ${label}`} />
+        <CopyButton text={text} label={WORDS.copy(label)} />
       </div>
       {isLong && isWhole ? (
         <LongCode text={visibleText(text)} label={label} isJson={isJson} />
@@ -34,9 +35,9 @@ export function Code({ text, label, head, isJson = false, className }: CodeProps
       )}
       {isLong && !isWhole && (
         <p className="code-cut meta">
-          The first {formatCount(MAX_CHARACTERS)} of {formatCount(text.length)} characters.{' '}
+          {WORDS.firstCharacters(formatCount(MAX_CHARACTERS), formatCount(text.length))}
           <button type="button" className="plain link" onClick={() => setWhole(true)}>
-            Show all
+            {WORDS.showAll}
           </button>
         </p>
       )}
@@ -57,7 +58,7 @@ function DownloadButton({ text, label, isJson }: Pick<CodeProps, 'text' | 'label
   }
   return (
     <Button isSmall kind="quiet" onClick={download}>
-      Download
+      {WORDS.download}
     </Button>
   )
 }
@@ -82,7 +83,7 @@ export function CodeLine({ text, label }: { readonly text: string; readonly labe
   return (
     <div className="code one">
       <pre>{visibleText(text)}</pre>
-      <CopyButton text={text} label={`Copy ${label}`} />
+      <CopyButton text={text} label={WORDS.copy(label)} />
     </div>
   )
 }
@@ -96,7 +97,7 @@ export function Diff({ lines, label }: DiffProps): ReactNode {
         // biome-ignore lint/suspicious/noArrayIndexKey: lines have no names and keep their order.
         <div key={index} className={kind === 'same' ? undefined : kind}>
           <span>
-            {kind !== 'same' && <span className="vh">{kind === 'add' ? 'Added: ' : 'Removed: '}</span>}
+            {kind !== 'same' && <span className="vh">{kind === 'add' ? WORDS.added : WORDS.removed}</span>}
             {text}
           </span>
         </div>

@@ -4,6 +4,7 @@ import { useAction } from './action.ts'
 import { Button } from './button.tsx'
 import { TextField } from './field.tsx'
 import { Note } from './meaning.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * Dialogs, their forms, and the confirmation of actions that cannot be undone. Used by several pages. A confirmation whose action
@@ -60,7 +61,7 @@ interface DialogFormProps {
  * closes after the action has succeeded, and shows the error if it has failed.
  */
 export function ConfirmDialog(props: ConfirmProps): ReactNode {
-  const { title, children, typed, verb, keep = 'Keep it', isOpen, onClose, onConfirm } = props
+  const { title, children, typed, verb, keep = WORDS.keep, isOpen, onClose, onConfirm } = props
   const [text, setText] = useState('')
   const { isBusy, failure, run, clearFailure } = useAction(async () => {
     await onConfirm()
@@ -78,11 +79,7 @@ export function ConfirmDialog(props: ConfirmProps): ReactNode {
         <div className="soft">{children}</div>
         {typed !== undefined && (
           <TextField
-            label={
-              <span>
-                Type <b className="mono">{typed}</b> to confirm
-              </span>
-            }
+            label={<span>{WORDS.typeConfirm(<b className="mono">{typed}</b>)}</span>}
             isMono
             value={text}
             onChange={setText}
@@ -98,7 +95,7 @@ export function ConfirmDialog(props: ConfirmProps): ReactNode {
             submits
             writes
             isBusy={isBusy}
-            off={isTyped ? undefined : `Type ${typed} first.`}
+            off={isTyped ? undefined : WORDS.typeFirst(typed)}
           >
             {verb}
           </Button>

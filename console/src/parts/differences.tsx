@@ -2,6 +2,7 @@ import type { ReactNode } from 'react'
 import { Diff } from './code.tsx'
 import { Tag, type Tone } from './meaning.tsx'
 import { visibleJson, visibleText } from './visible-text.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The differences between two definitions of a tool. Used by several pages. Untrusted texts are shown with their invisible
@@ -53,7 +54,7 @@ function Change({ where, before, after }: Difference): ReactNode {
   const [start, added, end] = splitChanged(was ?? '', is ?? '')
   return (
     <Diff
-      label={`${where}: before and after`}
+      label={WORDS.beforeAfter(where)}
       lines={[
         ...(was === undefined ? [] : [{ kind: 'del' as const, text: was }]),
         ...(is === undefined

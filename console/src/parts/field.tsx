@@ -7,6 +7,7 @@ import {
   useId,
 } from 'react'
 import { Icon } from './icon.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * Form fields: label, control, hint and error, and the search field of a page. Used by several pages.
@@ -91,7 +92,7 @@ interface Mono {
 }
 
 function inputClass(isMono = false): string {
-  return isMono ? 'input mono' : 'input'
+  return isMono ? WORDS.inputMono : 'input'
 }
 
 /** The native select. `isBare` removes the border. */

@@ -1,4 +1,5 @@
 import { type ComponentType, type ReactNode, use } from 'react'
+import { WORDS } from './words.tsx'
 
 /*
  * Loads a component from a separate file when it is first shown. Used by several modules. A failed load can be repeated.
@@ -6,12 +7,12 @@ import { type ComponentType, type ReactNode, use } from 'react'
 
 /** A part of the console could not be loaded: the server is unreachable, or was upgraded after the page was loaded. */
 export class PartNotLoaded extends Error {
-  override readonly name = 'PartNotLoaded'
+  override readonly name = WORDS.partnotloaded
   /** Makes the next attempt to show the part load it again. */
   readonly forget: () => void
 
   constructor(cause: unknown, forget: () => void) {
-    super('This part of the console could not be loaded.', { cause })
+    super(WORDS.thisPartConsoleCouldNot, { cause })
     this.forget = forget
   }
 }

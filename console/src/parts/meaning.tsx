@@ -2,6 +2,7 @@ import type { ReactNode } from 'react'
 import { formatAgo, formatExact } from './format.ts'
 import { Icon, type IconName } from './icon.tsx'
 import { visibleText } from './visible-text.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * Marks with a fixed meaning: safety tier, state, tag, note and banner. Used by several pages. None depends on colour alone.
@@ -74,11 +75,11 @@ const STATES = {
   parked: { icon: 'parked', tone: 'is-parked', word: 'parked' },
   ambiguous: { icon: 'ambiguous', tone: 'is-ambiguous', word: 'ambiguous' },
   running: { icon: 'running', tone: 'is-running', word: 'running' },
-  released: { icon: 'released', tone: 'is-released', word: 'can be retried' },
+  released: { icon: 'released', tone: 'is-released', word: WORDS.canBeRetried },
   replayed: { icon: 'replayed', tone: 'is-quiet', word: 'replayed' },
   rejected: { icon: 'rejected', tone: 'is-failed', word: 'rejected' },
   expired: { icon: 'clock', tone: 'is-quiet', word: 'expired' },
-  skipped: { icon: 'skipped', tone: 'is-quiet', word: 'not reached' },
+  skipped: { icon: 'skipped', tone: 'is-quiet', word: WORDS.notReached },
 } as const satisfies Readonly<Record<string, { icon: IconName; tone: string; word: string }>>
 
 /** An outlined word. `tone` colours it if it needs attention. */

@@ -8,6 +8,7 @@ import {
 } from '@ariakit/react'
 import { type KeyboardEvent, memo, type ReactNode } from 'react'
 import { Icon, type IconName } from './icon.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * A menu of actions, and a filter that is a menu of checkboxes. Used by several pages.
@@ -68,8 +69,8 @@ export const Filter = memo(function Filter(props: FilterProps): ReactNode {
           <button
             type="button"
             className="filter-clear"
-            aria-label={`Clear ${label}`}
-            title={`Clear ${label}`}
+            aria-label={WORDS.clear(label)}
+            title={WORDS.clear(label)}
             onClick={() => onChange([])}
           >
             <Icon name="close" size={12} />

@@ -3,6 +3,7 @@ import { type ReactNode, useEffect, useState } from 'react'
 import { Button } from './button.tsx'
 import { Icon } from './icon.tsx'
 import { visibleText } from './visible-text.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The states of a list or request: empty, loading, failed, in progress. Used by several pages. Invisible characters in the message
@@ -37,7 +38,7 @@ export function Loading({ what, rows = 6 }: { readonly what: string; readonly ro
   }, [])
   if (!isShown) return null
   return (
-    <div className="skeleton" role="status" aria-label={`Loading ${visibleText(what)}`}>
+    <div className="skeleton" role="status" aria-label={WORDS.loading(visibleText(what))}>
       {Array.from({ length: rows }, (_, row) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: the bars are identical.
         <span key={row}>
@@ -62,7 +63,7 @@ export function Failed({ what, error, safe, onRetry, children }: FailedProps): R
       <p className="row">
         {onRetry !== undefined && (
           <Button isSmall onClick={onRetry}>
-            Try again
+            {WORDS.tryAgain}
           </Button>
         )}
         {children}
@@ -92,11 +93,7 @@ export function Work({ title, done, total, steps, onStop }: WorkProps): ReactNod
     <div className="work">
       <p className="row">
         <span className="strong grow">{title}</span>
-        {total !== undefined && (
-          <span className="num soft">
-            {done} of {total}
-          </span>
-        )}
+        {total !== undefined && <span className="num soft">{WORDS.of(done, total)}</span>}
       </p>
       {total !== undefined && <Meter label={title} value={done ?? 0} max={total} isRunning />}
       <ul className="meta">
@@ -109,7 +106,7 @@ export function Work({ title, done, total, steps, onStop }: WorkProps): ReactNod
       </ul>
       {onStop !== undefined && (
         <Button isSmall onClick={onStop}>
-          Stop
+          {WORDS.stop}
         </Button>
       )}
     </div>
@@ -165,7 +162,7 @@ export function Found<Data>({ query, what, children }: FoundProps<Data>): ReactN
   if (query.data !== undefined) return children(query.data)
   if (query.error !== null)
     return (
-      <Failed what={`${what} could not be read`} error={query.error} onRetry={() => void query.refetch()} />
+      <Failed what={WORDS.couldNotBeRead(what)} error={query.error} onRetry={() => void query.refetch()} />
     )
   return <Loading what={what} rows={3} />
 }

@@ -4,6 +4,7 @@ import { Icon } from '../../parts/icon.tsx'
 import { Menu, type MenuChoice } from '../../parts/menu.tsx'
 import { openDialog } from '../pages.ts'
 import { toggleTheme } from '../theme.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The name and role of the signed-in person, if any, with a menu: jump, theme, shortcuts, sign in or out. Used by `page.tsx` and
@@ -16,14 +17,14 @@ export function AccountMenu({ isSmall = false }: { readonly isSmall?: boolean })
   const { signOut } = useSignIn()
   if (session === undefined) return null
   const { principal } = session
-  const name = principal === null ? 'Not signed in' : (principal.name ?? principal.id)
+  const name = principal === null ? WORDS.notSignedIn : (principal.name ?? principal.id)
   const items: readonly MenuChoice[] = [
-    { label: 'Jump to…', icon: 'search', onChoose: () => openDialog.set('palette') },
-    { label: 'Switch theme', icon: 'theme', onChoose: toggleTheme },
-    { label: 'Keyboard shortcuts', icon: 'terminal', onChoose: () => openDialog.set('keys') },
+    { label: WORDS.jump, icon: 'search', onChoose: () => openDialog.set('palette') },
+    { label: WORDS.switchTheme, icon: 'theme', onChoose: toggleTheme },
+    { label: WORDS.keyboardShortcuts, icon: 'terminal', onChoose: () => openDialog.set('keys') },
     principal === null
-      ? { label: 'Sign in', icon: 'key', onChoose: () => openDialog.set('sign-in') }
-      : { label: 'Sign out', icon: 'lock', onChoose: () => void signOut() },
+      ? { label: WORDS.signIn, icon: 'key', onChoose: () => openDialog.set('sign-in') }
+      : { label: WORDS.signOut, icon: 'lock', onChoose: () => void signOut() },
   ]
   if (isSmall)
     return (
@@ -57,11 +58,11 @@ export function AccountMenu({ isSmall = false }: { readonly isSmall?: boolean })
 }
 
 function accessWithoutSignIn({ isOpen }: { readonly isOpen: boolean }): string {
-  return isOpen ? 'Read-only' : 'Sign in to continue'
+  return isOpen ? WORDS.readOnly : WORDS.signInContinue
 }
 
 /** The role is left out if it equals the name above it, as for the operator. */
 function roleOf({ isOperator, tenant }: Principal, name: string): string {
   const role = isOperator ? 'operator' : 'caller'
-  return role === name ? `tenant ${tenant}` : `${role} · tenant ${tenant}`
+  return role === name ? `tenant ${tenant}` : WORDS.tenant(role, tenant)
 }

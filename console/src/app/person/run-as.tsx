@@ -8,6 +8,7 @@ import { Field, Select } from '../../parts/field.tsx'
 import { Failed } from '../../parts/states.tsx'
 import { createStore, useStore } from '../../store.ts'
 import { openDialog } from '../pages.ts'
+import { WORDS } from './words.tsx'
 
 /**
  * The caller as which the operator runs tools on a server with keys, as a header value; `undefined` until a caller is chosen. The
@@ -62,7 +63,7 @@ export function RunAs({ isBusy }: { readonly isBusy: boolean }): ReactNode {
   if (callers.error !== null)
     return (
       <Failed
-        what="The callers could not be read"
+        what={WORDS.callersCouldNotBeRead}
         error={callers.error}
         onRetry={() => void callers.refetch()}
       />
@@ -71,19 +72,15 @@ export function RunAs({ isBusy }: { readonly isBusy: boolean }): ReactNode {
   return (
     <div className="stack-2">
       <Field
-        label="Run as"
+        label={WORDS.runAs}
         hint={
-          callers.data?.length === 0 ? (
-            <>
-              No caller has a valid key. Create a key in{' '}
-              <Link className="link" to="/access">
-                Access
-              </Link>
-              .
-            </>
-          ) : (
-            'Permissions, limits and approvals are those of this caller. Its stored credentials are not used. The call is recorded as run by the operator.'
-          )
+          callers.data?.length === 0
+            ? WORDS.noCallerHasValidKey(
+                <Link className="link" to="/access">
+                  {WORDS.access}
+                </Link>,
+              )
+            : WORDS.permissionsLimitsApprovalsAreThose
         }
       >
         {(control) => (
@@ -92,14 +89,14 @@ export function RunAs({ isBusy }: { readonly isBusy: boolean }): ReactNode {
             isMono
             disabled={isBusy}
             value={caller}
-            options={[{ value: '', label: 'Choose a caller' }, ...options]}
+            options={[{ value: '', label: WORDS.chooseCaller }, ...options]}
             onChange={({ currentTarget: { value } }) => chosenCaller.set(value === '' ? undefined : value)}
           />
         )}
       </Field>
       <div>
         <Button isSmall onClick={() => openDialog.set('sign-in')}>
-          Sign in with a key
+          {WORDS.signInWithKey}
         </Button>
       </div>
     </div>
@@ -107,4 +104,4 @@ export function RunAs({ isBusy }: { readonly isBusy: boolean }): ReactNode {
 }
 
 /** Why the tool cannot run yet. */
-export const CHOOSE_CALLER = 'Choose the caller to run the tool as.'
+export const CHOOSE_CALLER = WORDS.chooseCallerRunToolAs

@@ -10,6 +10,7 @@ import { TextField } from '../../parts/field.tsx'
 import { Empty, messageOf } from '../../parts/states.tsx'
 import { useStore } from '../../store.ts'
 import { openDialog } from '../pages.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The sign-in dialog, and the text in place of a page that requires a sign-in. Used by `frame.tsx`. A page behind the dialog keeps
@@ -20,12 +21,10 @@ import { openDialog } from '../pages.ts'
 export function SignInNeeded({ isKeyless }: { readonly isKeyless: boolean }): ReactNode {
   return (
     <Empty
-      title="Sign in to see this"
-      actions={<Button onClick={() => openDialog.set('sign-in')}>Sign in</Button>}
+      title={WORDS.signInSeeThis}
+      actions={<Button onClick={() => openDialog.set('sign-in')}>{WORDS.signIn}</Button>}
     >
-      {isKeyless
-        ? 'Calls, approvals, connections and settings need a sign-in.'
-        : 'This server requires a sign-in.'}
+      {isKeyless ? WORDS.callsApprovalsConnectionsSettingsNeed : WORDS.thisServerRequiresSignIn}
     </Empty>
   )
 }
@@ -56,11 +55,11 @@ export function SignInDialog(): ReactNode {
   }
   return (
     <Dialog
-      title={hasEnded && !isSignedOut ? 'Your session has ended' : 'Sign in'}
+      title={hasEnded && !isSignedOut ? WORDS.yourSessionHasEnded : WORDS.signIn}
       isOpen={isOpen}
       onClose={isForced || (hasEnded && !isSignedOut) ? undefined : close}
     >
-      {hasEnded && !isSignedOut && <p className="soft">Nothing on this page is lost. Sign in to continue.</p>}
+      {hasEnded && !isSignedOut && <p className="soft">{WORDS.nothingOnThisPageLost}</p>}
       <SignInForm session={session} onDone={close} />
     </Dialog>
   )
@@ -78,7 +77,7 @@ function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
   // The server's message is about an HTTP header, which does not help a person.
   const errorText = (error: unknown): string =>
     error instanceof ApiError && error.status === 401 && !session.server.isOpen
-      ? 'Unknown key. It may have been revoked.'
+      ? WORDS.unknownKeyMayHaveBeen
       : messageOf(error)
   const { isBusy, failure, fail, run } = useAction(async () => {
     await signIn(key)
@@ -88,13 +87,13 @@ function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
     <>
       {oidc !== null && (
         <Button kind="primary" onClick={leaveForProvider}>
-          Sign in with {oidc}
+          {WORDS.signInWith(oidc)}
         </Button>
       )}
-      <DialogForm onSubmit={() => (key.trim() === '' ? fail('Paste a key first.') : run())}>
+      <DialogForm onSubmit={() => (key.trim() === '' ? fail(WORDS.pasteKeyFirst) : run())}>
         <TextField
-          label="API key"
-          note={link === null ? undefined : 'or the start token'}
+          label={WORDS.apiKey}
+          note={link === null ? undefined : WORDS.orStartToken}
           error={failure}
           isMono
           type="password"
@@ -103,17 +102,14 @@ function SignInForm({ session, onDone }: SignInFormProps): ReactNode {
         />
         <p className="row end">
           <Button submits kind={oidc === null ? 'primary' : 'plain'} isBusy={isBusy}>
-            Sign in with the key
+            {WORDS.signInWithKey2}
           </Button>
         </p>
       </DialogForm>
       {link !== null && (
         <div className="stack-3">
-          <p className="soft">
-            Did you start this server? It printed a link that signs you in as its operator. This command
-            prints a new one:
-          </p>
-          <CodeLine text={link} label="command" />
+          <p className="soft">{WORDS.didYouStartThisServer}</p>
+          <CodeLine text={link} label={WORDS.command} />
         </div>
       )}
     </>

@@ -102,24 +102,35 @@ export function openEditor(host: HTMLElement, { label, text, schema, onChange }:
 }
 
 /**
- * Replaces a selection of several lines by typed text. A browser that joins lines itself adds inline styles, which the content policy
- * of the page refuses.
+ * Inserts text of several lines, or in place of several lines. A browser that splits or joins lines itself adds inline styles, which the
+ * content policy of the page refuses.
  */
-function replaceLines(event: InputEvent, view: EditorView): boolean {
-  const [range] = event.getTargetRanges()
-  if (event.inputType !== 'insertText' || event.isComposing || event.data === null || range === undefined)
-    return false
-  const from = view.posAtDOM(range.startContainer, range.startOffset)
-  const to = view.posAtDOM(range.endContainer, range.endOffset)
+function replaceLines({ inputType, isComposing, data }: InputEvent, view: EditorView): boolean {
+  if (inputType !== 'insertText' || isComposing || data === null) return false
   const { doc } = view.state
-  if (doc.lineAt(from).number === doc.lineAt(to).number) return false
-  event.preventDefault()
+  const { from, to } = selectedRange(view)
+  if (!data.includes('\n') && doc.lineAt(from).number === doc.lineAt(to).number) return false
   view.dispatch({
-    changes: { from, to, insert: event.data },
-    selection: { anchor: from + event.data.length },
+    changes: { from, to, insert: data },
+    selection: { anchor: from + data.length },
     userEvent: 'input.type',
   })
   return true
+}
+
+/** The selection in the document. That of the editor follows it a moment later. */
+function selectedRange(view: EditorView): { readonly from: number; readonly to: number } {
+  const { root, state } = view
+  // Chromium has a selection for each shadow root; elsewhere that of the document reaches into it.
+  const selection: unknown =
+    'getSelection' in root && typeof root.getSelection === 'function'
+      ? root.getSelection()
+      : view.dom.ownerDocument.getSelection()
+  if (!(selection instanceof Selection) || selection.rangeCount === 0) return state.selection.main
+  const { startContainer, startOffset, endContainer, endOffset } = selection.getRangeAt(0)
+  if (!view.contentDOM.contains(startContainer) || !view.contentDOM.contains(endContainer))
+    return state.selection.main
+  return { from: view.posAtDOM(startContainer, startOffset), to: view.posAtDOM(endContainer, endOffset) }
 }
 
 const HIGHLIGHT = HighlightStyle.define([

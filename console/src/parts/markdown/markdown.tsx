@@ -6,6 +6,7 @@ import { type ReactNode, useMemo, useState } from 'react'
 import { Icon } from '../icon.tsx'
 import { visibleText } from '../visible-text.ts'
 import './markdown.css'
+import { WORDS } from './words.tsx'
 
 /**
  * Shows descriptions that others wrote as Markdown, with GitHub's tables and alerts. Pages that show such texts load it. Invariant:
@@ -29,7 +30,7 @@ export function Markdown({ text }: { readonly text: string }): ReactNode {
       <div className={isLong && !isOpen ? 'markdown-text folded' : 'markdown-text'}>{content}</div>
       {isLong && (
         <button type="button" className="link meta" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-          {isOpen ? 'Show less' : 'Show more'}
+          {isOpen ? WORDS.showLess : WORDS.showMore}
         </button>
       )}
     </div>
@@ -128,11 +129,11 @@ function SafeLink({ url, children }: { readonly url: string; readonly children: 
 }
 
 const ALERTS = {
-  NOTE: { word: 'Note', icon: 'eye' },
-  TIP: { word: 'Tip', icon: 'eye' },
-  IMPORTANT: { word: 'Important', icon: 'alert' },
-  WARNING: { word: 'Warning', icon: 'alert' },
-  CAUTION: { word: 'Caution', icon: 'alert' },
+  NOTE: { word: WORDS.note, icon: 'eye' },
+  TIP: { word: WORDS.tip, icon: 'eye' },
+  IMPORTANT: { word: WORDS.important, icon: 'alert' },
+  WARNING: { word: WORDS.warning, icon: 'alert' },
+  CAUTION: { word: WORDS.caution, icon: 'alert' },
 } as const
 
 interface QuoteProps {

@@ -2,6 +2,7 @@ import type { ReactNode } from 'react'
 import { formatBytes } from '../format.ts'
 import { Icon } from '../icon.tsx'
 import { visibleText } from '../visible-text.ts'
+import { WORDS } from './words.ts'
 import './content-blocks.css'
 
 /*
@@ -28,7 +29,7 @@ export function contentOf(value: unknown): readonly Block[] | undefined {
 /** Untrusted content: text stays text, images are of types that run nothing, files are saved and never opened. */
 export function ContentBlocks({ blocks }: { readonly blocks: readonly Block[] }): ReactNode {
   return (
-    <ol className="content-blocks" aria-label="Content">
+    <ol className="content-blocks" aria-label={WORDS.content}>
       {blocks.map((block, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: blocks have no names and keep their order.
         <li key={index}>
@@ -67,11 +68,7 @@ function Shown({ block }: { readonly block: Block }): ReactNode {
   const isPicture = type === 'image' && PICTURES.has(String(mimeType)) && isBase64(data)
   if (isPicture)
     return (
-      <img
-        className="content-image"
-        src={`data:${String(mimeType)};base64,${data}`}
-        alt="Output of the tool"
-      />
+      <img className="content-image" src={`data:${String(mimeType)};base64,${data}`} alt={WORDS.outputTool} />
     )
   return <File name={String(type)} kind={mimeType} data={data} />
 }
@@ -107,11 +104,11 @@ function File({ name, kind, data }: { name: string; kind: unknown; data: unknown
         {visibleText(name)}
       </span>
       <span className="dim">
-        {String(kind ?? 'unknown type')}, {formatBytes(bytes)}
+        {String(kind ?? WORDS.unknownType)}, {formatBytes(bytes)}
       </span>
       {isBase64(data) && (
         <a className="link" download={fileName(name)} href={`data:application/octet-stream;base64,${data}`}>
-          Save file
+          {WORDS.saveFile}
         </a>
       )}
     </p>

@@ -21,6 +21,7 @@ import {
 } from './access-data.ts'
 import { commandOf, EMPTY_FORM, EXPIRIES, type KeyForm, problemOf, termsOf } from './key-form.ts'
 import { ToolPicker } from './tool-picker.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * The dialogs that create, rotate and revoke keys. `keys.tsx` uses it. A new key is shown only once.
@@ -29,7 +30,7 @@ import { ToolPicker } from './tool-picker.tsx'
 /** Creates a principal with its first key. The page's terminal command contains the values of the form. */
 export function CreateKeyDialog({ isOpen, onClose, onCommand }: CreateProps): ReactNode {
   return (
-    <Dialog title="Create key" isOpen={isOpen} onClose={onClose}>
+    <Dialog title={WORDS.createKey} isOpen={isOpen} onClose={onClose}>
       <CreateForm onClose={onClose} onCommand={onCommand} />
     </Dialog>
   )
@@ -71,27 +72,33 @@ function CreateForm({ onClose, onCommand }: Omit<CreateProps, 'isOpen'>): ReactN
   return (
     <DialogForm
       onSubmit={() => {
-        if (form.principal.trim() === '') newKey.fail('Enter a name, for example ci or support-bot.')
+        if (form.principal.trim() === '') newKey.fail(WORDS.enterNameForExampleCi)
         else newKey.run()
       }}
     >
-      {session?.server.isOpen === true && (
-        <Note tone="parked">
-          This server accepts calls without a key. After the first key, every caller needs one.
-        </Note>
-      )}
-      <Field label="Name" hint="The caller. A name cannot be reused." error={errorOf('principal')}>
+      {session?.server.isOpen === true && <Note tone="parked">{WORDS.thisServerAcceptsCallsWithout}</Note>}
+      <Field label={WORDS.name} hint={WORDS.callerNameCannotBeReused} error={errorOf('principal')}>
         {text('principal')}
       </Field>
-      <Field label="Scopes" note="optional" hint="Space-separated: mail:read crm:*" error={errorOf('scopes')}>
+      <Field
+        label={WORDS.scopes}
+        note={WORDS.optional}
+        hint={WORDS.spaceSeparatedMailReadCrm}
+        error={errorOf('scopes')}
+      >
         {text('scopes')}
       </Field>
-      <Field label="Roles" note="optional" hint="From the config, space-separated." error={errorOf('roles')}>
+      <Field
+        label={WORDS.roles}
+        note={WORDS.optional}
+        hint={WORDS.fromConfigSpaceSeparated}
+        error={errorOf('roles')}
+      >
         {text('roles')}
       </Field>
       {toolsets.length > 0 && (
         <fieldset className="choices">
-          <legend className="label">Only these toolsets</legend>
+          <legend className="label">{WORDS.onlyTheseToolsets}</legend>
           {toolsets.map((name) => (
             <Checkbox
               key={name}
@@ -110,23 +117,23 @@ function CreateForm({ onClose, onCommand }: Omit<CreateProps, 'isOpen'>): ReactN
         </fieldset>
       )}
       <Field
-        label="Only these tools"
-        note="optional"
-        hint="Names or patterns: Mail.* Calendar.List"
+        label={WORDS.onlyTheseTools}
+        note={WORDS.optional}
+        hint={WORDS.namesOrPatternsMailCalendar}
         error={errorOf('tools')}
       >
         {text('tools')}
       </Field>
       <ToolPicker form={form} onChange={set} />
       {session?.principal?.isOperator === true && (
-        <Field label="Tenant" note="default" error={errorOf('tenant')}>
+        <Field label={WORDS.tenant} note={WORDS.defaultWord} error={errorOf('tenant')}>
           {text('tenant')}
         </Field>
       )}
-      <Field label="Label" note="optional" error={errorOf('label')}>
+      <Field label={WORDS.label} note={WORDS.optional} error={errorOf('label')}>
         {text('label', false)}
       </Field>
-      <Field label="Expires" error={errorOf('expires')}>
+      <Field label={WORDS.expires} error={errorOf('expires')}>
         {(control) => (
           <Select
             {...control}
@@ -137,9 +144,9 @@ function CreateForm({ onClose, onCommand }: Omit<CreateProps, 'isOpen'>): ReactN
         )}
       </Field>
       <p className="row end">
-        <Button onClick={onClose}>Cancel</Button>
+        <Button onClick={onClose}>{WORDS.cancel}</Button>
         <Button kind="primary" submits writes isBusy={newKey.isBusy}>
-          Create key
+          {WORDS.createKey}
         </Button>
       </p>
     </DialogForm>
@@ -151,11 +158,11 @@ function ShownOnce({ made, onClose }: { readonly made: NewKey; readonly onClose:
   return (
     <div className="stack-3">
       <p>
-        The key of <b>{made.principal}</b>
-        {made.expires_at !== null && <>, until {formatDate(made.expires_at)}</>}. Copy it now: it is shown
-        only once.
+        {WORDS.key(<b>{made.principal}</b>)}
+        {made.expires_at !== null && <>{WORDS.until(formatDate(made.expires_at))}</>}
+        {WORDS.copyNowShownOnlyOnce}
       </p>
-      <CodeLine text={made.key} label="key" />
+      <CodeLine text={made.key} label={WORDS.key2} />
       {made.warnings.map((warning) => (
         <Note key={warning} tone="parked">
           {warning}
@@ -163,7 +170,7 @@ function ShownOnce({ made, onClose }: { readonly made: NewKey; readonly onClose:
       ))}
       <p className="row end">
         <Button kind="primary" onClick={onClose}>
-          I have copied it
+          {WORDS.iHaveCopied}
         </Button>
       </p>
     </div>
@@ -172,20 +179,16 @@ function ShownOnce({ made, onClose }: { readonly made: NewKey; readonly onClose:
 
 const OVERLAPS = [
   { value: '0', label: 'now' },
-  { value: '3600', label: 'in 1 hour' },
-  { value: '86400', label: 'in 24 hours' },
-  { value: '604800', label: 'in 7 days' },
-  { value: '', label: 'when they expire or are revoked' },
+  { value: '3600', label: WORDS.in1Hour },
+  { value: '86400', label: WORDS.in24Hours },
+  { value: '604800', label: WORDS.in7Days },
+  { value: '', label: WORDS.whenTheyExpireOrAre },
 ] as const
 
 /** Creates another key with the same permissions. The older keys expire after an overlap. */
 export function RotateDialog({ apiKey, onClose }: KeyDialogProps): ReactNode {
   return (
-    <Dialog
-      title={`Rotate the key of ${apiKey?.principal ?? ''}`}
-      isOpen={apiKey !== undefined}
-      onClose={onClose}
-    >
+    <Dialog title={WORDS.rotateKey(apiKey?.principal ?? '')} isOpen={apiKey !== undefined} onClose={onClose}>
       {apiKey !== undefined && <RotateForm apiKey={apiKey} onClose={onClose} />}
     </Dialog>
   )
@@ -209,8 +212,8 @@ function RotateForm({
   if (newKey.made !== undefined) return <ShownOnce made={newKey.made} onClose={onClose} />
   return (
     <DialogForm onSubmit={newKey.run}>
-      <p className="soft">Creates another key with the same permissions. Replace the old key with it.</p>
-      <Field label="Expiry of its other keys" error={newKey.failure}>
+      <p className="soft">{WORDS.createsAnotherKeyWithSame}</p>
+      <Field label={WORDS.expiryItsOtherKeys} error={newKey.failure}>
         {(control) => (
           <Select
             {...control}
@@ -221,9 +224,9 @@ function RotateForm({
         )}
       </Field>
       <p className="row end">
-        <Button onClick={onClose}>Cancel</Button>
+        <Button onClick={onClose}>{WORDS.cancel}</Button>
         <Button kind="primary" submits writes isBusy={newKey.isBusy}>
-          Rotate key
+          {WORDS.rotateKey2}
         </Button>
       </p>
     </DialogForm>
@@ -240,9 +243,9 @@ export function RevokeDialog({ apiKey, onClose }: KeyDialogProps): ReactNode {
   }
   return (
     <ConfirmDialog
-      title={`Revoke a key of ${apiKey?.principal ?? ''}`}
+      title={WORDS.revokeKey(apiKey?.principal ?? '')}
       typed={apiKey?.principal ?? ''}
-      verb={what === 'key' ? 'Revoke key' : 'End principal'}
+      verb={what === 'key' ? WORDS.revokeKey2 : WORDS.endPrincipal}
       isOpen={apiKey !== undefined}
       onClose={close}
       onConfirm={async () => {
@@ -252,20 +255,20 @@ export function RevokeDialog({ apiKey, onClose }: KeyDialogProps): ReactNode {
       }}
     >
       <Choices
-        legend="Revoke"
+        legend={WORDS.revoke}
         name="revoke"
         value={what}
         onChange={setWhat}
         choices={[
           {
             value: 'key',
-            label: 'This key',
-            explanation: 'Calls with it are rejected within a second. Other keys stay valid.',
+            label: WORDS.thisKey,
+            explanation: WORDS.callsWithAreRejectedWithin,
           },
           {
             value: 'principal',
-            label: 'The principal, with all its keys',
-            explanation: 'Permanent: its name cannot be reused. Its calls stay in the journal.',
+            label: WORDS.principalWithAllItsKeys,
+            explanation: WORDS.permanentItsNameCannotBe,
           },
         ]}
       />

@@ -11,18 +11,19 @@ import { Table } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { type ApiKey, type ConfiguredKey, keysQuery } from './access-data.ts'
 import { CreateKeyDialog, RevokeDialog, RotateDialog } from './key-dialogs.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * The list of principals with keys, their permissions and last use. `page.tsx` uses it. It never contains a key itself.
  */
 
 const COLUMNS = [
-  { title: 'Principal', className: 'c-k1' },
-  { title: 'Key', className: 'c-k2' },
-  { title: 'Permissions' },
-  { title: 'Last used', className: 'c-k3' },
-  { title: 'Expires', className: 'c-k3' },
-  { title: 'Actions', className: 'c-k4', isHidden: true },
+  { title: WORDS.principal, className: 'c-k1' },
+  { title: WORDS.key3, className: 'c-k2' },
+  { title: WORDS.permissions },
+  { title: WORDS.lastUsed, className: 'c-k3' },
+  { title: WORDS.expires, className: 'c-k3' },
+  { title: WORDS.actions, className: 'c-k4', isHidden: true },
 ] as const
 
 /** Principals with keys, their permissions, and the last use. A key itself is shown once, when it is created. */
@@ -38,12 +39,12 @@ export function Keys({ onCommand }: { readonly onCommand: (command: string) => v
   return (
     <Section
       id="keys"
-      title="Keys"
+      title={WORDS.keys}
       scope="admin:keys"
       onEnter={() => onCommand('collet keys list')}
       actions={
         <Button kind="primary" isSmall icon="plus" writes onClick={() => setCreating(true)}>
-          Create key
+          {WORDS.createKey}
         </Button>
       }
     >
@@ -60,20 +61,18 @@ function KeyList(): ReactNode {
   const [rotating, setRotating] = useState<ApiKey>()
   const [revoking, setRevoking] = useState<ApiKey>()
   return (
-    <Found query={keys} what="The keys">
+    <Found query={keys} what={WORDS.keys2}>
       {({ keys: all, configured }) => {
         const ended = all.filter(hasEnded)
         const shown = showsEnded ? all : all.filter((key) => !hasEnded(key))
         return (
           <>
             {shown.length + configured.length === 0 ? (
-              <Empty title="There are no keys in use">
-                {isOpen
-                  ? 'The first key that you create closes the server: from then on every caller needs one.'
-                  : 'Callers need a token of an issuer in the config.'}
+              <Empty title={WORDS.thereAreNoKeysIn}>
+                {isOpen ? WORDS.firstKeyYouCreateCloses : WORDS.callersNeedTokenIssuerIn}
               </Empty>
             ) : (
-              <Table caption="Keys" columns={COLUMNS} className="keys">
+              <Table caption={WORDS.keys} columns={COLUMNS} className="keys">
                 <tbody>
                   {configured.map((key) => (
                     <ConfiguredRow key={`${key.tenant} ${key.principal}`} apiKey={key} />
@@ -92,7 +91,7 @@ function KeyList(): ReactNode {
             {ended.length > 0 && (
               <p className="after-table">
                 <Button kind="quiet" isSmall onClick={() => setShowsEnded(!showsEnded)}>
-                  {showsEnded ? 'Hide ended keys' : `Show ${countOf(ended.length, 'ended key')}`}
+                  {showsEnded ? WORDS.hideEndedKeys : WORDS.show(countOf(ended.length, WORDS.endedKey))}
                 </Button>
               </p>
             )}
@@ -146,11 +145,11 @@ function KeyRow({ apiKey, onRotate, onRevoke }: KeyRowProps): ReactNode {
       <td className="end">
         {revoked_at === null && (
           <>
-            <Button kind="quiet" isSmall writes onClick={onRotate} aria-label={`Rotate ${principal}`}>
-              Rotate…
+            <Button kind="quiet" isSmall writes onClick={onRotate} aria-label={WORDS.rotate(principal)}>
+              {WORDS.rotate2}
             </Button>
-            <Button kind="quiet" isSmall writes onClick={onRevoke} aria-label={`Revoke ${key_id}`}>
-              Revoke…
+            <Button kind="quiet" isSmall writes onClick={onRevoke} aria-label={WORDS.revoke2(key_id)}>
+              {WORDS.revoke3}
             </Button>
           </>
         )}
@@ -167,18 +166,14 @@ function ConfiguredRow({ apiKey }: { readonly apiKey: ConfiguredKey }): ReactNod
     <tr>
       <th scope="row" className="strong clip" title={principal}>
         {principal}
-        {isOperator && tenant !== 'default' && <span className="dim"> tenant {tenant}</span>}
+        {isOperator && tenant !== 'default' && <span className="dim"> {WORDS.tenant2(tenant)}</span>}
       </th>
-      <td className="dim">in the config</td>
+      <td className="dim">{WORDS.inConfig}</td>
       <td>
         <Permissions apiKey={{ ...apiKey, toolsets: [] }} />
       </td>
-      <td
-        data-l="used"
-        className="num soft"
-        title="Uses are recorded for keys in the store. This key is in the config."
-      >
-        not recorded
+      <td data-l="used" className="num soft" title={WORDS.usesAreRecordedForKeys}>
+        {WORDS.notRecorded}
       </td>
       <td data-l="expires" className="num soft">
         {expires_at === null ? 'never' : formatDate(expires_at)}
@@ -204,12 +199,12 @@ function Permissions({ apiKey: { scopes, roles, tools, toolsets } }: Permissions
   ]
   return (
     <span className="row" title={words.join(', ')}>
-      {scopes.includes('*') && <Tag tone="parked">everything</Tag>}
+      {scopes.includes('*') && <Tag tone="parked">{WORDS.everything}</Tag>}
       {words.slice(0, MAX_TAGS).map((word) => (
         <Tag key={word}>{word}</Tag>
       ))}
-      {words.length > MAX_TAGS && <span className="meta dim">and {words.length - MAX_TAGS} more</span>}
-      {words.length === 0 && scopes.length === 0 && <span className="dim">tools without scopes</span>}
+      {words.length > MAX_TAGS && <span className="meta dim">{WORDS.more(words.length - MAX_TAGS)}</span>}
+      {words.length === 0 && scopes.length === 0 && <span className="dim">{WORDS.toolsWithoutScopes}</span>}
     </span>
   )
 }

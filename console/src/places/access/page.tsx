@@ -9,6 +9,7 @@ import { Providers } from './providers.tsx'
 import { Secrets } from './secrets.tsx'
 import { Toolsets } from './toolsets.tsx'
 import './access.css'
+import { WORDS } from './words.tsx'
 
 /**
  * Who may call what, and with which credentials: keys, toolsets, secrets and OAuth accounts. The router opens it; tool pages link to
@@ -16,10 +17,10 @@ import './access.css'
  */
 
 const SECTIONS = [
-  { id: 'keys', name: 'Keys', scope: 'admin:keys', command: 'collet keys list' },
-  { id: 'toolsets', name: 'Toolsets', scope: 'admin:keys', command: 'collet toolsets' },
-  { id: 'secrets', name: 'Secrets', scope: 'admin:secrets', command: 'collet secrets list' },
-  { id: 'accounts', name: 'OAuth accounts', scope: undefined, command: 'collet secrets list' },
+  { id: 'keys', name: WORDS.keys, scope: 'admin:keys', command: 'collet keys list' },
+  { id: 'toolsets', name: WORDS.toolsets, scope: 'admin:keys', command: 'collet toolsets' },
+  { id: 'secrets', name: WORDS.secrets, scope: 'admin:secrets', command: 'collet secrets list' },
+  { id: 'accounts', name: WORDS.oauthAccounts, scope: undefined, command: 'collet secrets list' },
 ] as const
 
 type SectionId = (typeof SECTIONS)[number]['id']
@@ -45,10 +46,10 @@ export function AccessPage(): ReactNode {
     void change({ section: id, set: undefined, connect: undefined }, { isStep: true })
   return (
     <Page
-      title="Access"
+      title={WORDS.access}
       actions={
         sections.length > 1 && (
-          <nav className="tabs in-bar" aria-label="Sections of Access">
+          <nav className="tabs in-bar" aria-label={WORDS.sectionsAccess}>
             {sections.map(({ id, name }) => (
               <button
                 key={id}

@@ -23,6 +23,7 @@ import {
   removeCredential,
   SECRETS_SCOPE,
 } from './access-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * OAuth providers and their connections, with those that tools need but that are not in the config. `page.tsx` uses it.
@@ -40,14 +41,12 @@ export function Providers({ onChanged }: { readonly onChanged: () => void }): Re
     <section aria-labelledby="prov">
       <div className="sec-head">
         <h2 id="prov" className="grow">
-          OAuth providers
+          {WORDS.oauthProviders}
         </h2>
       </div>
       {found.error !== null && <Note tone="failed">{messageOf(found.error)}</Note>}
       {found.data !== undefined && needs.data !== undefined && providers.length + absent.length === 0 && (
-        <p className="soft">
-          None. Providers are set in the config, under <code>oauth.providers</code>.
-        </p>
+        <p className="soft">{WORDS.noneProvidersAreSetIn(<code>oauth.providers</code>)}</p>
       )}
       <ul className="needs">
         {absent.map(([id, tools]) => (
@@ -87,28 +86,33 @@ function AbsentItem({ id, tools }: { readonly id: string; readonly tools: readon
           {visibleText(id)}
         </p>
         <p className="meta is-parked clip">
-          Not in the config · {countOf(tools.length, 'tool needs it', 'tools need it')}
+          {WORDS.notInConfig(countOf(tools.length, WORDS.toolNeeds, WORDS.toolsNeed))}
         </p>
       </div>
       <Button isSmall onClick={() => setOpen(true)}>
-        Set up…
+        {WORDS.setUp}
       </Button>
-      <Dialog title={`Set up ${visibleText(id)}`} isOpen={isOpen} onClose={() => setOpen(false)}>
+      <Dialog title={WORDS.setUp2(visibleText(id))} isOpen={isOpen} onClose={() => setOpen(false)}>
         <div className="dialog">
           <p className="soft" dir="auto">
-            {visibleText(tools.join(', '))} {tools.length === 1 ? 'needs' : 'need'} access to it. Register an
-            application there, with this redirect address:
+            {WORDS.accessRegisterApplicationThereWith(
+              visibleText(tools.join(', ')),
+              tools.length === 1 ? 'needs' : 'need',
+            )}
           </p>
-          <CodeLine text={`${server?.url ?? ''}/oauth/callback`} label="address" />
+          <CodeLine text={`${server?.url ?? ''}/oauth/callback`} label={WORDS.address} />
           <p className="soft">
-            Add it to the config, then run <Command text="collet reload" />. Without an issuer, set{' '}
-            <code>authorizationEndpoint</code> and <code>tokenEndpoint</code> instead.
+            {WORDS.addConfigThenRunWithout(
+              <Command text="collet reload" />,
+              <code>authorizationEndpoint</code>,
+              <code>tokenEndpoint</code>,
+            )}
           </p>
-          <Code text={providerLines(id).join('\n')} label="lines for the config" />
-          <p className="soft">With a token, no provider is needed:</p>
+          <Code text={providerLines(id).join('\n')} label={WORDS.linesForConfig} />
+          <p className="soft">{WORDS.withTokenNoProviderNeeded}</p>
           <CommandLine text={`collet secrets set ${id} --token${ownerOption}`} />
           <p className="row end">
-            <Button onClick={() => setOpen(false)}>Close</Button>
+            <Button onClick={() => setOpen(false)}>{WORDS.close}</Button>
           </p>
         </div>
       </Dialog>
@@ -132,7 +136,7 @@ function ProviderItem({ provider, onChanged }: ProviderItemProps): ReactNode {
       <div className="grow">
         <p className="strong">{id}</p>
         <p className="meta dim clip">
-          {at} · {countOf(tools, 'tool needs it', 'tools need it')} ·{' '}
+          {at} · {countOf(tools, WORDS.toolNeeds, WORDS.toolsNeed)} ·{' '}
           {countOf(connections.length, 'connection')}
         </p>
         <ul>
@@ -140,10 +144,10 @@ function ProviderItem({ provider, onChanged }: ProviderItemProps): ReactNode {
             <li key={connection.ref} className="row meta">
               <span className="mono clip grow">
                 {visibleText(connection.principal)}
-                {connection.user !== null && ' for one of its users'}
+                {connection.user !== null && WORDS.forOneItsUsers}
               </span>
               {connection.state === 'spent' ? (
-                <span className="is-parked">must consent again</span>
+                <span className="is-parked">{WORDS.mustConsentAgain}</span>
               ) : (
                 <span className="dim">{formatClock(connection.updated_at)}</span>
               )}
@@ -151,10 +155,10 @@ function ProviderItem({ provider, onChanged }: ProviderItemProps): ReactNode {
                 isSmall
                 kind="danger"
                 writes
-                off={mayDisconnect ? undefined : `This needs the scope ${SECRETS_SCOPE}.`}
+                off={mayDisconnect ? undefined : WORDS.thisNeedsScope(SECRETS_SCOPE)}
                 onClick={() => setDisconnecting(connection)}
               >
-                Disconnect…
+                {WORDS.disconnect}
               </Button>
             </li>
           ))}
@@ -163,19 +167,17 @@ function ProviderItem({ provider, onChanged }: ProviderItemProps): ReactNode {
       <Button
         isSmall
         writes
-        off={
-          canConnect ? undefined : 'Other machines reach this server: set oauth.signIn in the config first.'
-        }
+        off={canConnect ? undefined : WORDS.otherMachinesReachThisServer}
         onClick={() => setOpen(true)}
       >
-        Connect
+        {WORDS.connect}
       </Button>
-      <Dialog title={`Connect ${id}`} isOpen={isOpen && canConnect} onClose={() => setOpen(false)}>
+      <Dialog title={WORDS.connect2(id)} isOpen={isOpen && canConnect} onClose={() => setOpen(false)}>
         <ConnectForm provider={provider} onDone={() => setOpen(false)} />
       </Dialog>
       <ConfirmDialog
-        title={`Disconnect ${disconnecting?.principal ?? ''} from ${id}?`}
-        verb="Disconnect"
+        title={WORDS.disconnectFrom(disconnecting?.principal ?? '', id)}
+        verb={WORDS.disconnect2}
         isOpen={disconnecting !== undefined}
         onClose={() => setDisconnecting(undefined)}
         onConfirm={async () => {
@@ -183,8 +185,7 @@ function ProviderItem({ provider, onChanged }: ProviderItemProps): ReactNode {
           onChanged()
         }}
       >
-        The token is deleted at once, and revoked at {id} if it offers that. The next call that needs it asks
-        for consent again.
+        {WORDS.tokenDeletedAtOnceRevoked(id)}
       </ConfirmDialog>
     </li>
   )
@@ -213,15 +214,12 @@ function ConnectForm({
   if (url !== undefined)
     return (
       <div className="dialog">
-        <p className="soft">
-          Open this link and grant access at {provider.id}. It is valid for ten minutes. This page updates
-          after you have granted access.
-        </p>
-        <CodeLine text={url} label="link" />
+        <p className="soft">{WORDS.openThisLinkGrantAccess(provider.id)}</p>
+        <CodeLine text={url} label={WORDS.link} />
         <p className="row end">
-          <Button onClick={onDone}>Close</Button>
+          <Button onClick={onDone}>{WORDS.close}</Button>
           <a className="btn primary" href={url} target="_blank" rel="noreferrer">
-            Go to {provider.id}
+            {WORDS.go(provider.id)}
           </a>
         </p>
       </div>
@@ -230,14 +228,12 @@ function ConnectForm({
     <DialogForm onSubmit={run}>
       <p className="soft">
         {provider.scopes.length === 0
-          ? 'No tool requires a scope yet.'
-          : `Its tools need: ${provider.scopes.join(', ')}.`}
+          ? WORDS.noToolRequiresScopeYet
+          : WORDS.itsToolsNeed(provider.scopes.join(', '))}
       </p>
       <TextField
-        label="Principal"
-        note={
-          maySetForOthers ? 'the caller that may use it' : `yours; others need the scope ${SECRETS_SCOPE}`
-        }
+        label={WORDS.principal}
+        note={maySetForOthers ? WORDS.callerMayUse : WORDS.yoursOthersNeedScope(SECRETS_SCOPE)}
         readOnly={!maySetForOthers}
         error={failure}
         isMono
@@ -245,15 +241,15 @@ function ConnectForm({
         onChange={setPrincipal}
       />
       {isOperator && (
-        <TextField label="Tenant" note="of that caller" isMono value={tenant} onChange={setTenant} />
+        <TextField label={WORDS.tenant} note={WORDS.caller} isMono value={tenant} onChange={setTenant} />
       )}
       <p className="meta dim">
         <Command text={`collet secrets connect ${provider.id} --principal ${principal}`} />
       </p>
       <p className="row end">
-        <Button onClick={onDone}>Cancel</Button>
+        <Button onClick={onDone}>{WORDS.cancel}</Button>
         <Button kind="primary" submits writes isBusy={isBusy}>
-          Make link
+          {WORDS.makeLink}
         </Button>
       </p>
     </DialogForm>

@@ -20,6 +20,7 @@ import {
   secretsQuery,
   setSecret,
 } from './access-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The secrets of tools. `page.tsx` uses it. They can be set, but never read.
@@ -51,15 +52,15 @@ export function Secrets({ onChanged }: SecretsProps): ReactNode {
     <section aria-labelledby="sec">
       <div className="sec-head">
         <h2 id="sec" className="grow">
-          Secrets
+          {WORDS.secrets}
         </h2>
         <Button isSmall icon="plus" writes onClick={() => setDraft(draftOf(''))}>
-          Secret
+          {WORDS.secret}
         </Button>
       </div>
       {found.error !== null && <Note tone="failed">{messageOf(found.error)}</Note>}
       {found.data !== undefined && secrets.length + unset.length === 0 && (
-        <p className="soft">None. The catalog shows which tools need one.</p>
+        <p className="soft">{WORDS.noneCatalogShowsWhichTools}</p>
       )}
       <ul className="needs">
         {unset.map(([name, tools]) => (
@@ -68,12 +69,13 @@ export function Secrets({ onChanged }: SecretsProps): ReactNode {
             <div className="grow">
               <p className="mono strong">{visibleText(name)}</p>
               <p className="meta is-parked clip">
-                Not set{!isOperator && ' in your tenant'} · {tools.join(', ')}{' '}
-                {tools.length === 1 ? 'needs' : 'need'} it
+                {WORDS.notSet}
+                {!isOperator && WORDS.inYourTenant}
+                {WORDS.it(tools.join(', '), tools.length === 1 ? 'needs' : 'need')}
               </p>
             </div>
             <Button isSmall writes onClick={() => setDraft(draftOf(name))}>
-              Set
+              {WORDS.set}
             </Button>
           </li>
         ))}
@@ -83,38 +85,34 @@ export function Secrets({ onChanged }: SecretsProps): ReactNode {
             <div className="grow">
               <p className="mono strong">{visibleText(secret.name)}</p>
               <p className="meta dim clip">
-                Of {secret.principal === '*' ? 'all callers of the tenant' : visibleText(secret.principal)}
-                {secret.user !== null && ', for one of its users'} · set {formatClock(secret.updated_at)} ·
-                cannot be read back
+                {WORDS.of(secret.principal === '*' ? WORDS.allCallersTenant : visibleText(secret.principal))}
+                {secret.user !== null && WORDS.forOneItsUsers2}
+                {WORDS.setCannotBeReadBack(formatClock(secret.updated_at))}
               </p>
             </div>
             <Button
               isSmall
               writes
-              off={
-                secret.user === null
-                  ? undefined
-                  : 'Belongs to a user: replace it with collet secrets set --user.'
-              }
+              off={secret.user === null ? undefined : WORDS.belongsUserReplaceWithCollet}
               onClick={() =>
                 setDraft({ name: secret.name, principal: secret.principal, tenant: secret.tenant })
               }
             >
-              Replace
+              {WORDS.replace}
             </Button>
             <Button isSmall kind="danger" writes onClick={() => setDeleting(secret)}>
-              Delete…
+              {WORDS.deleteWord}
             </Button>
           </li>
         ))}
       </ul>
-      <Dialog title="Set a secret" isOpen={draft !== undefined} onClose={close}>
+      <Dialog title={WORDS.setSecret} isOpen={draft !== undefined} onClose={close}>
         {draft !== undefined && <SecretForm draft={draft} onDone={close} onChanged={onChanged} />}
       </Dialog>
       <ConfirmDialog
-        title={`Delete ${deleting?.name ?? ''}?`}
+        title={WORDS.deleteWord2(deleting?.name ?? '')}
         typed={deleting?.name ?? ''}
-        verb="Delete secret"
+        verb={WORDS.deleteSecret}
         isOpen={deleting !== undefined}
         onClose={() => setDeleting(undefined)}
         onConfirm={async () => {
@@ -122,7 +120,7 @@ export function Secrets({ onChanged }: SecretsProps): ReactNode {
           onChanged()
         }}
       >
-        Calls of {deleting?.principal} that need it are rejected from now on. It cannot be read back.
+        {WORDS.callsNeedAreRejectedFrom(deleting?.principal)}
       </ConfirmDialog>
     </section>
   )
@@ -162,20 +160,20 @@ function SecretForm({ draft, onDone, onChanged }: SecretFormProps): ReactNode {
   })
   return (
     <DialogForm onSubmit={run}>
-      <TextField label="Name" note="as in the tool's definition" isMono value={name} onChange={setName} />
+      <TextField label={WORDS.name} note={WORDS.asInToolsDefinition} isMono value={name} onChange={setName} />
       <TextField
-        label="For principal"
-        note="the caller whose calls use it: key:<id>, jwt:<issuer>#<sub>, or * for all callers of the tenant"
+        label={WORDS.forPrincipal}
+        note={WORDS.callerWhoseCallsUseKey}
         isMono
         value={principal}
         onChange={setPrincipal}
       />
       {isOperator && (
-        <TextField label="Tenant" note="of that caller" isMono value={tenant} onChange={setTenant} />
+        <TextField label={WORDS.tenant} note={WORDS.caller} isMono value={tenant} onChange={setTenant} />
       )}
       <TextField
-        label="Value"
-        note="stored encrypted; it cannot be read back"
+        label={WORDS.value}
+        note={WORDS.storedEncryptedCannotBeRead}
         isMono
         type="password"
         autoComplete="new-password"
@@ -187,15 +185,15 @@ function SecretForm({ draft, onDone, onChanged }: SecretFormProps): ReactNode {
         <Command text={`collet secrets set ${name === '' ? 'NAME' : name} --principal ${principal}`} />
       </p>
       <p className="row end">
-        <Button onClick={onDone}>Cancel</Button>
+        <Button onClick={onDone}>{WORDS.cancel}</Button>
         <Button
           kind="primary"
           submits
           writes
           isBusy={isBusy}
-          off={value === '' || name.trim() === '' ? 'Enter a name and a value.' : undefined}
+          off={value === '' || name.trim() === '' ? WORDS.enterNameValue : undefined}
         >
-          Set secret
+          {WORDS.setSecret2}
         </Button>
       </p>
     </DialogForm>

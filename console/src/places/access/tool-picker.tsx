@@ -6,6 +6,7 @@ import { Checkbox, Field, TextInput } from '../../parts/field.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import type { KeyForm } from './key-form.ts'
 import { isPicked, toggleTool, viewOf } from './key-tools.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * Chooses tools for a new key, and shows how many tools the key will see. `key-dialogs.tsx` uses it.
@@ -24,7 +25,7 @@ export function ToolPicker({ form, onChange }: PickerProps): ReactNode {
   const addScope = (scope: string): void => onChange({ scopes: `${form.scopes} ${scope}`.trim() })
   return (
     <>
-      <Field label="Find tools to add" note="optional" hint="Search the catalog, and select tools.">
+      <Field label={WORDS.findToolsAdd} note={WORDS.optional} hint={WORDS.searchCatalogSelectTools}>
         {(control) => (
           <TextInput {...control} value={text} onChange={(event) => setText(event.currentTarget.value)} />
         )}
@@ -37,15 +38,14 @@ export function ToolPicker({ form, onChange }: PickerProps): ReactNode {
           onChange={() => onChange({ tools: toggleTool(form.tools, tool) })}
         />
       ))}
-      {found.length > MAX_ROWS && <p className="soft">And {found.length - MAX_ROWS} more.</p>}
+      {found.length > MAX_ROWS && <p className="soft">{WORDS.more2(found.length - MAX_ROWS)}</p>}
       {view !== undefined && (
-        <p aria-live="polite">
-          This key will see {view.seen} {view.seen === 1 ? 'tool' : 'tools'}.
-        </p>
+        <p aria-live="polite">{WORDS.thisKeyWillSee(view.seen, view.seen === 1 ? 'tool' : 'tools')}</p>
       )}
       {view?.missing.slice(0, MAX_MISSING).map(({ tool, scope }) => (
         <Note key={`${tool} ${scope}`} tone="parked">
-          {tool} needs the scope {scope}. <Button onClick={() => addScope(scope)}>Add {scope}</Button>
+          {WORDS.needsScope(tool, scope)}
+          <Button onClick={() => addScope(scope)}>{WORDS.add(scope)}</Button>
         </Note>
       ))}
     </>

@@ -7,6 +7,7 @@ import { Tag, ToolName } from '../../parts/meaning.tsx'
 import { Empty, Found } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { type Toolset, toolsetsQuery } from './access-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The toolsets of the config: what each selects, and which keys and roles have it. `page.tsx` uses it. It is read-only, because
@@ -16,14 +17,16 @@ import { type Toolset, toolsetsQuery } from './access-data.ts'
 export function Toolsets({ onCommand }: { readonly onCommand: (command: string) => void }): ReactNode {
   const found = useQuery(toolsetsQuery)
   return (
-    <Section id="toolsets" title="Toolsets" scope="admin:keys" onEnter={() => onCommand('collet toolsets')}>
-      <Found query={found} what="The toolsets">
+    <Section
+      id="toolsets"
+      title={WORDS.toolsets}
+      scope="admin:keys"
+      onEnter={() => onCommand('collet toolsets')}
+    >
+      <Found query={found} what={WORDS.toolsets2}>
         {(toolsets) =>
           toolsets.length === 0 ? (
-            <Empty title="No toolsets">
-              A toolset limits a key or a client to some tools. Set it in the config, under{' '}
-              <code>toolsets</code>.
-            </Empty>
+            <Empty title={WORDS.noToolsets}>{WORDS.toolsetLimitsKeyOrClient(<code>toolsets</code>)}</Empty>
           ) : (
             <ul className="toolsets">
               {toolsets.map((toolset) => (
@@ -45,12 +48,12 @@ interface ItemProps {
 function ToolsetItem({ toolset, onCommand }: ItemProps): ReactNode {
   const { name, description, include, exclude, tier, path, tools, keys, roles } = toolset
   const facts = [
-    ['Include', include?.join(', ')],
-    ['Exclude', exclude === null || exclude.length === 0 ? undefined : exclude.join(', ')],
-    ['Highest tier', tier ?? undefined],
-    ['Keys', keys.length === 0 ? 'None' : keys.join(', ')],
-    ['Roles', roles.length === 0 ? undefined : roles.join(', ')],
-    ['MCP address', path],
+    [WORDS.include, include?.join(', ')],
+    [WORDS.exclude, exclude === null || exclude.length === 0 ? undefined : exclude.join(', ')],
+    [WORDS.highestTier, tier ?? undefined],
+    [WORDS.keys, keys.length === 0 ? WORDS.none : keys.join(', ')],
+    [WORDS.roles, roles.length === 0 ? undefined : roles.join(', ')],
+    [WORDS.mcpAddress, path],
   ] as const
   return (
     <li className="card" onFocus={() => onCommand(`collet tools --toolset ${name}`)}>
@@ -59,7 +62,7 @@ function ToolsetItem({ toolset, onCommand }: ItemProps): ReactNode {
         <span className="grow" />
         <Tag>{countOf(tools.length, 'tool')}</Tag>
         <Link className="link meta" to="/models" search={{ toolset: name }}>
-          What models see
+          {WORDS.whatModelsSee}
         </Link>
       </div>
       {description !== null && (
@@ -79,7 +82,7 @@ function ToolsetItem({ toolset, onCommand }: ItemProps): ReactNode {
       </dl>
       {tools.length > 0 && (
         <details>
-          <summary>Selected tools</summary>
+          <summary>{WORDS.selectedTools}</summary>
           <ul className="tool-links">
             {tools.map((tool) => (
               <li key={tool}>

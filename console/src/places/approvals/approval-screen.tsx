@@ -7,6 +7,7 @@ import { visibleText } from '../../parts/visible-text.ts'
 import type { Approval, WholeApproval } from './approval-data.ts'
 import { Arguments } from './arguments.tsx'
 import { leftOf, useNow, useSpokenTime } from './time-left.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The approval screen. It is used by the Approvals page and by the page that an approval link opens, which has no session and no
@@ -33,10 +34,7 @@ export function ApprovalScreen({ approval, back, call, children }: ApprovalScree
       <div className="decide-body" tabIndex={0} role="group" aria-labelledby="dec-h">
         <Head approval={approval} back={back} />
         {approval.input === undefined ? (
-          <Note icon="lock">
-            The arguments are shown to people with the scope approvals:respond. With calls:read you can see
-            them on the page of the call; viewing is recorded in the journal.
-          </Note>
+          <Note icon="lock">{WORDS.argumentsAreShownPeopleWith}</Note>
         ) : (
           <Arguments approval={approval} onSeen={onSeen} />
         )}
@@ -65,13 +63,15 @@ function Head({ approval, back }: { readonly approval: WholeApproval; readonly b
         {state === 'pending' ? <Expiry expiresAt={approval.expires_at} /> : <Outcome approval={approval} />}
       </div>
       <p className="lead">
-        <b className="mono">{visibleText(principal)}</b> of the tenant <b>{visibleText(approval.tenant)}</b>{' '}
-        asks to run this once
-        {user === null ? '.' : ', for '}
+        {WORDS.tenantAsksRunThisOnce(
+          <b className="mono">{visibleText(principal)}</b>,
+          <b>{visibleText(approval.tenant)}</b>,
+          user === null ? '.' : WORDS.forWord,
+        )}
         {user !== null && (
           <>
             <b>{visibleText(user)}</b>
-            {approval.user_proven ? '.' : ' (claimed by the caller, not proven).'}
+            {approval.user_proven ? '.' : WORDS.claimedByCallerNotProven}
           </>
         )}
       </p>
@@ -86,22 +86,16 @@ function Expiry({ expiresAt }: { readonly expiresAt: string }): ReactNode {
     <span className={left.isShort ? 'row expiry is-parked' : 'row expiry'}>
       <Icon name="clock" size={14} />
       <span className="num">
-        {left.isOver ? (
-          <b>Expired</b>
-        ) : (
-          <>
-            Expires in <b>{left.exact}</b>
-          </>
-        )}
+        {left.isOver ? <b>{WORDS.expired}</b> : WORDS.expiresIn(<b>{left.exact}</b>)}
       </span>
     </span>
   )
 }
 
 const REASONS = {
-  always: 'Every call of this tool needs approval.',
-  conditional: 'An approval rule in the config applies to this call.',
-  never: 'Approval was required when the call was made.',
+  always: WORDS.everyCallThisToolNeeds,
+  conditional: WORDS.approvalRuleInConfigApplies,
+  never: WORDS.approvalWasRequiredWhenCall,
 } as const
 
 function Facts({
@@ -117,41 +111,36 @@ function Facts({
     <dl className="facts">
       {description !== null && (
         <Fact name="Description">
-          <bdi>{visibleText(description)}</bdi> <span className="dim">(by the tool's author)</span>
+          <bdi>{visibleText(description)}</bdi> <span className="dim">{WORDS.byToolsAuthor}</span>
         </Fact>
       )}
       <Fact name="Approval rule">
-        {needed === null ? 'The tool needed approval when the call was made.' : REASONS[needed]}
+        {needed === null ? WORDS.toolNeededApprovalWhenCall : REASONS[needed]}
         {quorum > 1 &&
-          ` ${quorum} people must approve it; ${decisions.length} ${decisions.length === 1 ? 'has' : 'have'}.`}
-        {approval.required_scope !== 'approvals:respond' && (
-          <>
-            {' '}
-            Approvers need the scope <code>{approval.required_scope}</code>.
-          </>
-        )}
+          WORDS.peopleMustApprove(quorum, decisions.length, decisions.length === 1 ? 'has' : 'have')}
+        {approval.required_scope !== 'approvals:respond' &&
+          WORDS.approversNeedScope(<code>{approval.required_scope}</code>)}
       </Fact>
       <Fact name="Credentials">
         {credentials.length === 0 ? (
-          <span className="soft">None</span>
+          <span className="soft">{WORDS.none}</span>
         ) : (
-          <>
-            {credentials.map(({ kind, id }, index) => (
+          WORDS.callerBoundThisApproval(
+            credentials.map(({ kind, id }, index) => (
               <span key={`${kind} ${id}`}>
                 {index > 0 && ', '}
                 <code>{visibleText(id)}</code>
               </span>
-            ))}{' '}
-            of the caller, bound to this approval
-          </>
+            )),
+          )
         )}
       </Fact>
       <Fact name="Definition">
         <code title={approval.definition_hash}>sha256:{shortHash(approval.definition_hash)}</code>
         {stale ? (
-          <span className="is-parked">, and the tool has changed since</span>
+          <span className="is-parked">{WORDS.toolHasChangedSince}</span>
         ) : state === 'pending' ? (
-          ', currently served'
+          WORDS.currentlyServed
         ) : (
           ''
         )}
@@ -160,8 +149,8 @@ function Facts({
         <code title={approval.args_hash}>{shortHash(approval.args_hash)}</code>
       </Fact>
       <Fact name="Call">
-        {call}, requested at {formatClock(approval.created_at)}
-        {approval.attempt > 1 && `, attempt ${approval.attempt}`}
+        {WORDS.requestedAt(call, formatClock(approval.created_at))}
+        {approval.attempt > 1 && WORDS.attempt(approval.attempt)}
       </Fact>
       {state === 'pending' && <Fact name="Expires">{expires}</Fact>}
     </dl>
@@ -180,18 +169,14 @@ function Fact({ name, children }: { readonly name: string; readonly children: Re
 function Changed({ approval: { stale, changes } }: { readonly approval: WholeApproval }): ReactNode {
   if (!stale) return null
   return (
-    <section className="code changed" aria-label="Changes of the tool since the call">
+    <section className="code changed" aria-label={WORDS.changesToolSinceCall}>
       <div className="code-head">
         <Icon name="pin" size={14} />
-        <span className="grow">
-          The tool changed after this call was made, so the call can only be rejected
-        </span>
+        <span className="grow">{WORDS.toolChangedAfterThisCall}</span>
       </div>
       {changes === null || changes.length === 0 ? (
         <p className="changed-none soft">
-          {changes === null
-            ? 'The earlier definition was not kept.'
-            : 'The definition is unchanged; the code is different.'}
+          {changes === null ? WORDS.earlierDefinitionWasNotKept : WORDS.definitionUnchangedCodeDifferent}
         </p>
       ) : (
         <Differences differences={changes} />
@@ -204,7 +189,7 @@ function Decisions({ approval: { decisions } }: { readonly approval: WholeApprov
   if (decisions.length === 0) return null
   return (
     <section aria-labelledby="decisions-h">
-      <h3 id="decisions-h">Decisions</h3>
+      <h3 id="decisions-h">{WORDS.decisions}</h3>
       <ul className="said">
         {decisions.map(({ by, action, reason, at }) => (
           <li key={`${by} ${at}`} className="row">

@@ -15,13 +15,14 @@ import {
   MORE_ARGUMENTS,
   WHOLE_INPUT,
 } from './argument-text.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * Shows the whole input of a call that waits for approval. Used by `approval-screen.tsx`. It reports when the end has been seen.
  */
 
 const VIEWS = [
-  { value: 'readable', label: 'Readable' },
+  { value: 'readable', label: WORDS.readable },
   { value: 'json', label: 'JSON' },
 ] as const
 
@@ -45,37 +46,34 @@ export function Arguments({ approval, onSeen }: ArgumentsProps): ReactNode {
   return (
     <section aria-labelledby="args-h">
       <div className="sec-head">
-        <h3 id="args-h">Arguments</h3>
+        <h3 id="args-h">{WORDS.arguments}</h3>
         <span className="meta dim num grow">{formatBytes(bytes)}</span>
         {closed.length > 1 && (
           <button type="button" className="plain link meta" onClick={() => open(...closed)}>
-            Show everything
+            {WORDS.showEverything}
           </button>
         )}
-        <Segment label="View of the arguments" value={view} options={VIEWS} onChange={setView} />
+        <Segment label={WORDS.viewArguments} value={view} options={VIEWS} onChange={setView} />
       </div>
       {listed === undefined ? (
         <div className="args whole">
           <div>
             <Foldable text={json} isJson isOpen={opened.has(WHOLE_INPUT)} onOpen={() => open(WHOLE_INPUT)} />
           </div>
-          <CopyButton text={json} label="Copy arguments" />
+          <CopyButton text={json} label={WORDS.copyArguments} />
         </div>
       ) : listed.length === 0 ? (
-        <p className="args soft none">None</p>
+        <p className="args soft none">{WORDS.none}</p>
       ) : (
         <ArgumentList listed={listed} opened={opened} onOpen={open} />
       )}
       <div ref={end} />
       {hidden > 0 && (
         <Note tone="parked">
-          {countOf(hidden, 'value')} {hidden === 1 ? 'is' : 'are'} hidden from you: the caller sent the same
-          text as a credential for the tool.
+          {WORDS.hiddenFromYouCallerSent(countOf(hidden, 'value'), hidden === 1 ? 'is' : 'are')}
         </Note>
       )}
-      {hides && hidden === 0 && (
-        <Note tone="parked">Part of the input is no longer kept and is not shown.</Note>
-      )}
+      {hides && hidden === 0 && <Note tone="parked">{WORDS.partInputNoLongerKept}</Note>}
     </section>
   )
 }
@@ -121,7 +119,7 @@ function ArgumentList({ listed, opened, onOpen }: ArgumentListProps): ReactNode 
       </dl>
       {rest > 0 && (
         <ShowButton onClick={() => onOpen(MORE_ARGUMENTS)}>
-          {`Show the remaining ${countOf(rest, 'argument')}`}
+          {WORDS.showRemaining(countOf(rest, 'argument'))}
         </ShowButton>
       )}
     </>
@@ -181,7 +179,7 @@ function Foldable({ text, isJson, isOpen, onOpen }: FoldableProps): ReactNode {
       </pre>
       {fold !== undefined && !isOpen && (
         <ShowButton onClick={onOpen}>
-          {`Show the remaining ${countOf(text.length - fold, 'character')}`}
+          {WORDS.showRemaining2(countOf(text.length - fold, 'character'))}
         </ShowButton>
       )}
     </>

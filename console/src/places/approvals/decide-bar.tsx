@@ -6,6 +6,7 @@ import { Icon } from '../../parts/icon.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import type { WholeApproval } from './approval-data.ts'
 import { leftOf, useNow } from './time-left.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The buttons that approve or reject. Used by `approval-link.tsx` and `decision.tsx`.
@@ -51,19 +52,19 @@ export function DecideBar(props: DecideBarProps): ReactNode {
       <div className="decide-bar">
         <p className="row grow decided">
           <Icon name="lock" size={14} />
-          Waiting for a decision. Deciding needs the scope {approval.required_scope}.
+          {WORDS.waitingForDecisionDecidingNeeds(approval.required_scope)}
         </p>
       </div>
     )
   const { stale, hides_something: hides, obstacle } = approval
   const off = stale ? STALE : obstacle !== null ? OBSTACLES[obstacle](approval) : isSeen ? undefined : UNSEEN
   return (
-    <div className="decide-bar" role="group" aria-label="Your decision">
+    <div className="decide-bar" role="group" aria-label={WORDS.yourDecision}>
       <div className="grow">
         <Field
-          label="Reason"
-          note="recorded in the journal; required to reject"
-          {...(isReasonMissing ? { error: 'Enter a reason, so that the caller knows what to change.' } : {})}
+          label={WORDS.reason}
+          note={WORDS.recordedInJournalRequiredReject}
+          {...(isReasonMissing ? { error: WORDS.enterReasonSoCallerKnows } : {})}
         >
           {(control) => (
             <TextInput
@@ -85,46 +86,44 @@ export function DecideBar(props: DecideBarProps): ReactNode {
         kind="danger"
         writes
         isBusy={pending === 'reject'}
-        off={pending === 'approve' ? 'The approval is being sent.' : undefined}
+        off={pending === 'approve' ? WORDS.approvalBeingSent : undefined}
         onClick={() => {
           if (reason.trim() !== '') return onDecide('reject')
           setReasonMissing(true)
           reasonField.current?.focus()
         }}
       >
-        Reject
+        {WORDS.reject}
       </Button>
       <Button
         kind="primary"
         writes
         isBusy={pending === 'approve'}
-        off={off ?? (pending === 'reject' ? 'The rejection is being sent.' : undefined)}
+        off={off ?? (pending === 'reject' ? WORDS.rejectionBeingSent : undefined)}
         onClick={() => onDecide('approve')}
       >
-        {hides ? 'Approve once, including hidden input' : 'Approve once'}
+        {hides ? WORDS.approveOnceIncludingHiddenInput : WORDS.approveOnce}
       </Button>
-      {failure !== undefined && <Note tone="failed">{failure} Your decision was not recorded.</Note>}
+      {failure !== undefined && <Note tone="failed">{WORDS.yourDecisionWasNotRecorded(failure)}</Note>}
       <p className="promise">
         <Icon name="lock" size={14} />
-        <span>
-          {off ??
-            'Allows one attempt with exactly these arguments, tool and credentials. Approving runs nothing. The call runs when the caller repeats it.'}
-        </span>
+        <span>{off ?? WORDS.allowsOneAttemptWithExactly}</span>
       </p>
     </div>
   )
 }
 
-const STALE = 'The tool has changed since the call was made, so this call can only be rejected.'
+const STALE = WORDS.toolHasChangedSinceCall
 
-const UNSEEN = 'You have not seen all arguments. Show everything that is folded, and scroll to their end.'
+const UNSEEN = WORDS.youHaveNotSeenAll
 
 const OBSTACLES = {
-  scope: ({ required_scope: scope }: WholeApproval) =>
-    `Approving this needs a credential with the scope ${scope}, which yours does not have. You cannot share a link for it either.`,
-  own: () => 'This is your own call. Another person has to approve it; you may reject it.',
+  scope: ({ required_scope: scope }: WholeApproval) => WORDS.approvingThisNeedsCredentialWith(scope ?? ''),
+  own: () => WORDS.thisYourOwnCallAnother,
   approved_before: ({ quorum, decisions }: WholeApproval) =>
-    `You have approved it. ${countOf(quorum - decisions.length, 'more approval is', 'more approvals are')} needed.`,
+    WORDS.youHaveApprovedNeeded(
+      countOf(quorum - decisions.length, WORDS.moreApproval, WORDS.moreApprovalsAre),
+    ),
 } as const
 
 /** The outcome of an approval that can no longer be decided. */
@@ -135,16 +134,16 @@ export function useClosedText({ state, decisions, decided_at: at, expires_at: un
   const when = at === null ? '' : ` at ${formatClock(at)}`
   switch (state) {
     case 'pending':
-      return isOver ? 'The time to decide has run out. The call will not run.' : undefined
+      return isOver ? WORDS.timeDecideHasRunOut : undefined
     case 'granted':
-      return `Approved${by}${when}. It runs when the caller repeats the call.`
+      return WORDS.approvedRunsWhenCallerRepeats(by, when)
     case 'used':
-      return `Approved${by}${when}, and the call has been run.`
+      return WORDS.approvedCallHasBeenRun(by, when)
     case 'rejected':
-      return `Rejected${by}${when}. The call will not run.`
+      return WORDS.rejectedCallWillNotRun(by, when)
     case 'expired':
-      return 'The approval was not decided or not used in time. The call will not run.'
+      return WORDS.approvalWasNotDecidedOr
     case 'cancelled':
-      return 'The call was cancelled before it was decided. It will not run.'
+      return WORDS.callWasCancelledBeforeWas
   }
 }

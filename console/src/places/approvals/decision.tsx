@@ -9,6 +9,7 @@ import { approvalQuery, useDecide, type WholeApproval } from './approval-data.ts
 import { ApprovalScreen } from './approval-screen.tsx'
 import { DecideBar, useClosedText } from './decide-bar.tsx'
 import { LinkButton } from './link-dialog.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * The approval screen in the console: reads one approval and decides it as the signed-in person. Used by `page.tsx`.
@@ -18,18 +19,18 @@ export function Decision({ id }: { readonly id: string }): ReactNode {
   const found = useQuery(approvalQuery(id))
   if (found.data !== undefined) return <Found approval={found.data} />
   return (
-    <section className="decide" aria-label="Decision">
+    <section className="decide" aria-label={WORDS.decision}>
       {found.error === null ? (
-        <Loading what="the approval" />
+        <Loading what={WORDS.approval} />
       ) : found.error instanceof ApiError && found.error.status === 404 ? (
-        <Empty title="There is no such approval" actions={<Back className="btn sm" />}>
-          It may belong to another tenant, or be too old to be kept.
+        <Empty title={WORDS.thereNoSuchApproval} actions={<Back className="btn sm" />}>
+          {WORDS.mayBelongAnotherTenantOr}
         </Empty>
       ) : (
         <Failed
-          what="The approval could not be read"
+          what={WORDS.approvalCouldNotBeRead}
           error={found.error}
-          safe="Nothing was decided."
+          safe={WORDS.nothingWasDecided}
           onRetry={() => void found.refetch()}
         />
       )}
@@ -75,7 +76,7 @@ function Found({ approval }: { readonly approval: WholeApproval }): ReactNode {
 function Back({ className }: { readonly className: string }): ReactNode {
   return (
     <Link className={className} to="/approvals" search={true}>
-      All approvals
+      {WORDS.allApprovals}
     </Link>
   )
 }

@@ -10,6 +10,7 @@ import { visibleText } from '../../parts/visible-text.ts'
 import type { Approval } from './approval-data.ts'
 import { Outcome } from './approval-screen.tsx'
 import { leftOf, useNow } from './time-left.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The list of waiting and decided approvals. Used by `page.tsx`. It is one tab stop with arrows inside.
@@ -33,13 +34,10 @@ export function Inbox({ current, waiting, decided, isDecidedOnly, elsewhere }: I
     <div onKeyDown={keys.onKeyDown}>
       {!isDecidedOnly && (
         <>
-          <h2 className="group">Waiting</h2>
+          <h2 className="group">{WORDS.waiting}</h2>
           {waiting.length === 0 && (
             <p className="group soft">
-              Nothing
-              {elsewhere === 0
-                ? '.'
-                : ` that you may decide; ${countOf(elsewhere, 'other')} under All waiting.`}
+              {WORDS.nothing(elsewhere === 0 ? '.' : WORDS.youMayDecideUnderAll(countOf(elsewhere, 'other')))}
             </p>
           )}
           <ul>
@@ -53,8 +51,8 @@ export function Inbox({ current, waiting, decided, isDecidedOnly, elsewhere }: I
           </ul>
         </>
       )}
-      <h2 className="group">Decided</h2>
-      {decided.length === 0 && <p className="group soft">Nothing yet.</p>}
+      <h2 className="group">{WORDS.decided}</h2>
+      {decided.length === 0 && <p className="group soft">{WORDS.nothingYet}</p>}
       <ul>
         {decided.map((approval, index) => (
           <li key={approval.id}>
@@ -79,7 +77,7 @@ function useArrivals(waiting: readonly Approval[]): void {
     const before = known.current
     known.current = new Set(waiting.map(({ id }) => id))
     const count = waiting.filter(({ id }) => before?.has(id) === false).length
-    if (count > 0) announce(`${countOf(count, 'call')} more waiting for approval`)
+    if (count > 0) announce(WORDS.moreWaitingForApproval(countOf(count, 'call')))
   }, [waiting])
 }
 
@@ -119,12 +117,8 @@ function Waiting({ approval }: { readonly approval: Approval }): ReactNode {
       <span className="row meta dim">
         <span className="mono clip grow">{visibleText(principal)}</span>
         <TenantTag tenant={approval.tenant} />
-        {stale && <Tag tone="parked">tool changed</Tag>}
-        {quorum > 1 && (
-          <Tag>
-            {decisions.length} of {quorum}
-          </Tag>
-        )}
+        {stale && <Tag tone="parked">{WORDS.toolChanged}</Tag>}
+        {quorum > 1 && <Tag>{WORDS.of(decisions.length, quorum)}</Tag>}
         <TimeLeft expiresAt={approval.expires_at} />
       </span>
     </>
@@ -136,7 +130,7 @@ function TenantTag({ tenant }: { readonly tenant: string }): ReactNode {
   if (useSession()?.principal?.isOperator !== true) return null
   return (
     <Tag>
-      <span className="vh">tenant </span>
+      <span className="vh">{WORDS.tenant} </span>
       {visibleText(tenant)}
     </Tag>
   )
@@ -166,7 +160,7 @@ function Past({ approval }: { readonly approval: Approval }): ReactNode {
       </span>
       <span className="row meta dim">
         <span className="grow clip" dir="auto">
-          {visibleText(said === '' ? 'Not decided' : said)}
+          {visibleText(said === '' ? WORDS.notDecided : said)}
         </span>
         <TenantTag tenant={approval.tenant} />
         <span className="num nowrap">{formatClock(decidedAt ?? expiresAt)}</span>
@@ -182,7 +176,7 @@ function summaryLine(summary: unknown): string {
     if (Array.isArray(value)) return value.map((part) => wordOf(part)).join(' ')
     return wordOf(value)
   })
-  return visibleText(words.join('  ')).replaceAll('\n', ' ').slice(0, 200) || 'no arguments'
+  return visibleText(words.join('  ')).replaceAll('\n', ' ').slice(0, 200) || WORDS.noArguments
 }
 
 function wordOf(value: unknown): string {

@@ -7,6 +7,7 @@ import { Choices, TextField } from '../../parts/field.tsx'
 import { formatClock } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
 import { type MadeLink, makeLink, type WholeApproval } from './approval-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * Makes a link to an approval for a person without an account. Used by `decision.tsx`.
@@ -15,28 +16,28 @@ import { type MadeLink, makeLink, type WholeApproval } from './approval-data.ts'
 const POWERS = [
   {
     value: 'decide',
-    label: 'Decide',
-    explanation: 'Opens the approval screen and permits one decision.',
+    label: WORDS.decide,
+    explanation: WORDS.opensApprovalScreenPermitsOne,
   },
-  { value: 'inspect', label: 'View', explanation: 'Shows the call and decides nothing.' },
+  { value: 'inspect', label: WORDS.view, explanation: WORDS.showsCallDecidesNothing },
 ] as const
 
-const EXEC = 'Not available for tools that run commands: approvers must sign in.'
-const QUORUM = 'Not available if several people must approve: they must sign in.'
+const EXEC = WORDS.notAvailableForToolsRun
+const QUORUM = WORDS.notAvailableIfSeveralPeople
 
 export function LinkButton({ approval }: { readonly approval: WholeApproval }): ReactNode {
   const [isOpen, setOpen] = useState(false)
   const off = approval.stale
-    ? 'The tool has changed, so this call can no longer be approved.'
+    ? WORDS.toolHasChangedSoThis
     : approval.obstacle === 'scope'
-      ? 'Only people who may approve this call can share it.'
+      ? WORDS.onlyPeopleWhoMayApprove
       : undefined
   return (
     <>
       <Button icon="external" writes off={off} onClick={() => setOpen(true)}>
-        Link…
+        {WORDS.link}
       </Button>
-      <Dialog title="Share approval link" isOpen={isOpen} onClose={() => setOpen(false)}>
+      <Dialog title={WORDS.shareApprovalLink} isOpen={isOpen} onClose={() => setOpen(false)}>
         <LinkForm approval={approval} onDone={() => setOpen(false)} />
       </Dialog>
     </>
@@ -57,31 +58,31 @@ function LinkForm({ approval, onDone }: LinkFormProps): ReactNode {
     setMade(await makeLink(approval.id, { approver: approver.trim(), power })),
   )
   const make = (): void => {
-    if (approver.trim() === '') fail('Enter a name, for example alice@example.com.')
+    if (approver.trim() === '') fail(WORDS.enterNameForExampleAlice)
     else run()
   }
   if (made !== undefined) return <Made link={made} expiresAt={approval.expires_at} onDone={onDone} />
   return (
     <DialogForm onSubmit={make}>
       <TextField
-        label="Approver"
-        note="recorded with the decision"
+        label={WORDS.approver}
+        note={WORDS.recordedWithDecision}
         error={failure}
-        placeholder="alice@example.com"
+        placeholder={WORDS.aliceExampleCom}
         value={approver}
         onChange={setApprover}
       />
       <Choices
-        legend="Permission"
+        legend={WORDS.permission}
         name="power"
         value={power}
         onChange={setPower}
         choices={POWERS.map((choice) => (choice.value === 'decide' ? { ...choice, off } : choice))}
       />
       <p className="row end">
-        <Button onClick={onDone}>Cancel</Button>
+        <Button onClick={onDone}>{WORDS.cancel}</Button>
         <Button kind="primary" submits writes isBusy={isBusy}>
-          Make link
+          {WORDS.makeLink}
         </Button>
       </p>
     </DialogForm>
@@ -98,15 +99,17 @@ function Made({ link, expiresAt, onDone }: MadeProps): ReactNode {
   return (
     <div className="dialog">
       <p className="soft">
-        Send it to <b>{link.approver}</b> only: a person who has it can{' '}
-        {link.power === 'decide' ? 'decide' : 'see the call'}. Expires with the request, at{' '}
-        {formatClock(expiresAt)}.
+        {WORDS.sendOnlyPersonWhoHas(
+          <b>{link.approver}</b>,
+          link.power === 'decide' ? 'decide' : WORDS.seeCall,
+          formatClock(expiresAt),
+        )}
       </p>
-      <CodeLine text={link.url} label="link" />
-      {link.needs_sign_in && <Note>To decide, they must sign in as {link.approver}.</Note>}
-      {link.power === 'inspect' && <Note>The link only shows the call.</Note>}
+      <CodeLine text={link.url} label={WORDS.link2} />
+      {link.needs_sign_in && <Note>{WORDS.decideTheyMustSignIn(link.approver)}</Note>}
+      {link.power === 'inspect' && <Note>{WORDS.linkOnlyShowsCall}</Note>}
       <p className="row end">
-        <Button onClick={onDone}>Done</Button>
+        <Button onClick={onDone}>{WORDS.done}</Button>
       </p>
     </div>
   )

@@ -14,15 +14,16 @@ import { type Approval, inboxQuery } from './approval-data.ts'
 import { Decision } from './decision.tsx'
 import { Inbox } from './inbox.tsx'
 import './approvals.css'
+import { WORDS } from './words.tsx'
 
 /*
  * The page of approvals. Loaded by the router. People without a scope for it send no requests, because each refusal is recorded.
  */
 
 const VIEWS = [
-  { value: 'mine', label: 'Waiting for me' },
-  { value: 'waiting', label: 'All waiting' },
-  { value: 'decided', label: 'Decided' },
+  { value: 'mine', label: WORDS.waitingForMe },
+  { value: 'waiting', label: WORDS.allWaiting },
+  { value: 'decided', label: WORDS.decided },
 ] as const
 
 type View = (typeof VIEWS)[number]['value']
@@ -33,7 +34,7 @@ export function ApprovalsPage(): ReactNode {
   const mayDecide = holdsScope(principal, 'approvals:respond')
   if (mayDecide || holdsScope(principal, 'approvals:read')) return <Approvals mayDecide={mayDecide} />
   return (
-    <Page title="Approvals">
+    <Page title={WORDS.approvals}>
       <NeedsScope scope="approvals:respond" or="approvals:read" />
     </Page>
   )
@@ -50,11 +51,11 @@ function Approvals({ mayDecide }: { readonly mayDecide: boolean }): ReactNode {
   const waiting = inbox.data?.waiting
   return (
     <Page
-      title="Approvals"
+      title={WORDS.approvals}
       sub={waiting === undefined ? undefined : waitingText(waiting, mayDecide)}
       actions={
         <Segment
-          label="Which approvals"
+          label={WORDS.whichApprovals}
           value={view}
           options={views}
           onChange={(next) => setSearch({ show: next === first ? undefined : next })}
@@ -75,7 +76,7 @@ function waitingText(waiting: readonly Approval[], mayDecide: boolean): string {
   if (!mayDecide) return `${countOf(waiting.length, 'call')} waiting`
   const mine = waiting.filter(({ obstacle }) => obstacle === null).length
   const others = waiting.length - mine
-  return `${countOf(mine, 'call')} waiting for you${others === 0 ? '' : `, ${others} for others`}`
+  return WORDS.waitingForYou(countOf(mine, 'call'), others === 0 ? '' : WORDS.forOthers(others))
 }
 
 interface SplitProps {
@@ -90,7 +91,7 @@ function Split({ id, view, waiting, decided }: SplitProps): ReactNode {
   const shown = view === 'waiting' ? waiting : view === 'mine' ? mine : []
   return (
     <div className="split appr-split" data-detail={id === undefined ? undefined : 'open'}>
-      <section className="inbox" aria-label="Inbox">
+      <section className="inbox" aria-label={WORDS.inbox}>
         <Inbox
           current={id}
           waiting={shown}
@@ -100,7 +101,7 @@ function Split({ id, view, waiting, decided }: SplitProps): ReactNode {
         />
       </section>
       {id === undefined ? <NothingOpen count={shown.length} view={view} /> : <Decision key={id} id={id} />}
-      <PaneDivider name="approvals" label="Width of the inbox" />
+      <PaneDivider name="approvals" label={WORDS.widthInbox} />
     </div>
   )
 }
@@ -108,19 +109,19 @@ function Split({ id, view, waiting, decided }: SplitProps): ReactNode {
 function NothingOpen({ count, view }: { readonly count: number; readonly view: View }): ReactNode {
   usePageCommand(view === 'decided' ? 'collet approvals list --state all' : 'collet approvals list')
   return (
-    <section className="decide" aria-label="Decision">
+    <section className="decide" aria-label={WORDS.decision}>
       {count > 0 ? (
-        <Empty title="Choose a call">Its arguments are shown here before anything runs.</Empty>
+        <Empty title={WORDS.chooseCall}>{WORDS.itsArgumentsAreShownHere}</Empty>
       ) : (
         <Empty
-          title="Nothing to decide"
+          title={WORDS.nothingDecide}
           actions={
             <Link className="btn sm" to="/tools" search={{ approval: 'always' }}>
-              See tools that need approval
+              {WORDS.seeToolsNeedApproval}
             </Link>
           }
         >
-          A call that needs approval appears here when it is made.
+          {WORDS.callNeedsApprovalAppearsHere}
         </Empty>
       )}
     </section>
@@ -129,12 +130,12 @@ function NothingOpen({ count, view }: { readonly count: number; readonly view: V
 
 function NotThere({ error, onRetry }: { readonly error: unknown; readonly onRetry: () => void }): ReactNode {
   usePageCommand('collet approvals list')
-  if (error === null) return <Loading what="approvals" />
+  if (error === null) return <Loading what={WORDS.approvals2} />
   return (
     <Failed
-      what="Approvals could not be read"
+      what={WORDS.approvalsCouldNotBeRead}
       error={error}
-      safe="Waiting calls are not affected."
+      safe={WORDS.waitingCallsAreNotAffected}
       onRetry={onRetry}
     />
   )

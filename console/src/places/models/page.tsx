@@ -15,6 +15,7 @@ import { Failed, Loading } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import './models.css'
+import { WORDS } from './words.tsx'
 
 /**
  * The page `/models`: what the list of tools costs a model, in tokens, and what a search answers, for all tools or one toolset.
@@ -30,22 +31,22 @@ export function ModelsPage(): ReactNode {
   usePageCommand(`collet tools${inToolset}${q === '' ? '' : ` --search ${quoted(q)}`}`)
   return (
     <Page
-      title="What models see"
+      title={WORDS.whatModelsSee}
       before={
-        <nav className="crumb" aria-label="Breadcrumb">
-          <Link to="/tools">Tools</Link>
+        <nav className="crumb" aria-label={WORDS.breadcrumb}>
+          <Link to="/tools">{WORDS.tools}</Link>
           <span aria-hidden="true">/</span>
         </nav>
       }
       actions={
         toolsets.length > 0 && (
           <Select
-            aria-label="Toolset"
+            aria-label={WORDS.toolset}
             value={toolset}
             onChange={({ currentTarget: { value } }) => change({ toolset: value }, { isStep: true })}
             options={[
-              { value: '', label: 'All tools' },
-              ...toolsets.map(({ name }) => ({ value: name, label: `Toolset ${name}` })),
+              { value: '', label: WORDS.allTools },
+              ...toolsets.map(({ name }) => ({ value: name, label: WORDS.toolset2(name) })),
             ]}
           />
         )
@@ -55,9 +56,9 @@ export function ModelsPage(): ReactNode {
         {cost.data !== undefined && <Costs cost={cost.data} toolset={toolset} />}
         <SearchTrial toolset={toolset} text={q} onText={(text) => void change({ q: text })} />
         {cost.data !== undefined && <Expensive cost={cost.data} />}
-        {cost.data === undefined && cost.error === null && <Loading what="costs" rows={4} />}
+        {cost.data === undefined && cost.error === null && <Loading what={WORDS.costs} rows={4} />}
         {cost.data === undefined && cost.error !== null && (
-          <Failed what="The cost could not be read" error={cost.error} onRetry={() => void cost.refetch()} />
+          <Failed what={WORDS.costCouldNotBeRead} error={cost.error} onRetry={() => void cost.refetch()} />
         )}
       </div>
     </Page>
@@ -65,10 +66,10 @@ export function ModelsPage(): ReactNode {
 }
 
 const COST_COLUMNS = [
-  { title: 'Discovery' },
-  { title: 'Tools listed', className: 'c-n', isEnd: true },
-  { title: 'Size', className: 'c-n', isEnd: true },
-  { title: 'Tokens', className: 'c-n', isEnd: true },
+  { title: WORDS.discovery },
+  { title: WORDS.toolsListed, className: 'c-n', isEnd: true },
+  { title: WORDS.size, className: 'c-n', isEnd: true },
+  { title: WORDS.tokens, className: 'c-n', isEnd: true },
 ] as const
 
 function Costs({ cost, toolset }: { readonly cost: ToolListCost; readonly toolset: string }): ReactNode {
@@ -76,36 +77,40 @@ function Costs({ cost, toolset }: { readonly cost: ToolListCost; readonly toolse
   return (
     <section aria-labelledby="cost-h">
       <div className="sec-head">
-        <h2 id="cost-h">What the list costs</h2>
+        <h2 id="cost-h">{WORDS.whatListCosts}</h2>
       </div>
-      <Table caption="Cost of both ways to list tools" columns={COST_COLUMNS}>
+      <Table caption={WORDS.costBothWaysListTools} columns={COST_COLUMNS}>
         <tbody>
           {(['list', 'search'] as const).map((discovery) => (
             <tr key={discovery}>
               <th scope="row">
                 <span className="row">
-                  {discovery === 'list' ? 'Whole list' : 'Search'}
-                  {cost.discovery === discovery && <Tag>now</Tag>}
+                  {discovery === 'list' ? WORDS.wholeList : WORDS.search}
+                  {cost.discovery === discovery && <Tag>{WORDS.now}</Tag>}
                 </span>
               </th>
               <td className="num end">
                 {formatCount(cost[discovery].tools)}
-                <span className="narrow-unit"> tools</span>
+                <span className="narrow-unit"> {WORDS.toolsUnit}</span>
               </td>
               <td className="num end">{formatBytes(cost[discovery].bytes)}</td>
               <td className="num end">
-                about {formatCount(rounded(cost[discovery].tokens))}
-                <span className="narrow-unit"> tokens</span>
+                {WORDS.about(formatCount(rounded(cost[discovery].tokens)))}
+                <span className="narrow-unit"> {WORDS.tokensUnit}</span>
               </td>
             </tr>
           ))}
         </tbody>
       </Table>
       <p className="meta dim">
-        A client that gives all tools to its model sends their names, descriptions and parameters with each
-        request. To switch to {other === 'list' ? 'the whole list' : 'search'}, change the config:
+        {WORDS.switchExplained(other === 'list' ? WORDS.theWholeList : WORDS.searchUnit)}
       </p>
-      <Code text={switchText(other, toolset)} label={`Switch to ${other}`} head="collet.config.json" isJson />
+      <Code
+        text={switchText(other, toolset)}
+        label={WORDS.switch(other)}
+        head={WORDS.colletConfigJson}
+        isJson
+      />
     </section>
   )
 }
@@ -132,18 +137,18 @@ function SearchTrial({ toolset, text, onText }: TrialProps): ReactNode {
   return (
     <section aria-labelledby="trial-h">
       <div className="sec-head">
-        <h2 id="trial-h">What a search finds</h2>
+        <h2 id="trial-h">{WORDS.whatSearchFinds}</h2>
       </div>
       <SearchInput
-        label="Search as a model"
-        placeholder="A task in plain words, or the name of a tool"
+        label={WORDS.searchAsModel}
+        placeholder={WORDS.taskInPlainWordsOr}
         value={text}
         onChange={onText}
         onDown={() => undefined}
         onEnter={() => undefined}
       />
       {text.trim() !== '' && data !== undefined && <Answer answer={data} />}
-      {text.trim() !== '' && error !== null && <Failed what="The search failed" error={error} />}
+      {text.trim() !== '' && error !== null && <Failed what={WORDS.searchFailed} error={error} />}
     </section>
   )
 }
@@ -166,16 +171,16 @@ function Answer({ answer: { found, text } }: { readonly answer: ToolSearchAnswer
           </li>
         ))}
       </ol>
-      <Code text={text} label="Answer of search_tools" />
+      <Code text={text} label={WORDS.answerSearchTools} />
     </>
   )
 }
 
 const TOOL_COLUMNS = [
-  { title: 'Tool' },
-  { title: 'Size', className: 'c-n', isEnd: true },
-  { title: 'Tokens', className: 'c-n', isEnd: true },
-  { title: 'Share', className: 'c-n', isEnd: true },
+  { title: WORDS.tool },
+  { title: WORDS.size, className: 'c-n', isEnd: true },
+  { title: WORDS.tokens, className: 'c-n', isEnd: true },
+  { title: WORDS.share, className: 'c-n', isEnd: true },
 ] as const
 
 const MAX_SHOWN = 20
@@ -185,9 +190,9 @@ function Expensive({ cost: { each, list } }: { readonly cost: ToolListCost }): R
   return (
     <section aria-labelledby="each-h">
       <div className="sec-head">
-        <h2 id="each-h">The most expensive tools</h2>
+        <h2 id="each-h">{WORDS.mostExpensiveTools}</h2>
       </div>
-      <Table caption="The most expensive tools" columns={TOOL_COLUMNS}>
+      <Table caption={WORDS.mostExpensiveTools} columns={TOOL_COLUMNS}>
         <tbody>
           {each.slice(0, MAX_SHOWN).map(({ id, bytes, tokens }) => (
             <tr key={id}>

@@ -6,19 +6,20 @@ import { Checkbox } from '../../parts/field.tsx'
 import { formatExact, setTimeZone, type TimeZone, timeZone } from '../../parts/format.ts'
 import { Segment } from '../../parts/tabs.tsx'
 import { useStore } from '../../store.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The choices that this browser keeps: theme, time zone and letter shortcuts. `page.tsx` uses it. Nothing is sent to the server.
  */
 
 const THEMES: readonly { readonly value: Theme; readonly label: string }[] = [
-  { value: 'system', label: 'System' },
-  { value: 'light', label: 'Light' },
-  { value: 'dark', label: 'Dark' },
+  { value: 'system', label: WORDS.system },
+  { value: 'light', label: WORDS.light },
+  { value: 'dark', label: WORDS.dark },
 ]
 
 const ZONES: readonly { readonly value: TimeZone; readonly label: string }[] = [
-  { value: 'local', label: 'Local' },
+  { value: 'local', label: WORDS.local },
   { value: 'utc', label: 'UTC' },
 ]
 
@@ -27,21 +28,21 @@ export function Appearance({ onCommand }: { readonly onCommand: (command: string
   const zone = useStore(timeZone)
   const isOn = useStore(singleKeys)
   return (
-    <Section id="appearance" title="Appearance" onEnter={() => onCommand('')}>
+    <Section id="appearance" title={WORDS.appearance} onEnter={() => onCommand('')}>
       <dl className="kv">
-        <dt>Theme</dt>
+        <dt>{WORDS.theme}</dt>
         <dd>
-          <Segment label="Theme" value={shownTheme} options={THEMES} onChange={setTheme} />
+          <Segment label={WORDS.theme} value={shownTheme} options={THEMES} onChange={setTheme} />
         </dd>
-        <dt>Times</dt>
+        <dt>{WORDS.times}</dt>
         <dd className="stack-2">
-          <Segment label="Times" value={zone} options={ZONES} onChange={setTimeZone} />
-          <span className="meta dim">Now: {formatExact(Date.now())}</span>
+          <Segment label={WORDS.times} value={zone} options={ZONES} onChange={setTimeZone} />
+          <span className="meta dim">{WORDS.now(formatExact(Date.now()))}</span>
         </dd>
-        <dt>Keyboard</dt>
+        <dt>{WORDS.keyboard}</dt>
         <dd>
           <Checkbox
-            label="Enable letter shortcuts"
+            label={WORDS.enableLetterShortcuts}
             checked={isOn}
             onChange={(event) => setSingleKeys(event.currentTarget.checked)}
           />

@@ -2,10 +2,11 @@ import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { serverQuery } from '../../api/server.ts'
 import { Section } from '../../app/page.tsx'
-import { ClientChoice, ClientText, Endpoints } from '../../parts/clients.tsx'
+import { ClientChoice, ClientText, Endpoints } from '../../parts/connect/clients.tsx'
 import { Field, Select } from '../../parts/field.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { Empty, Found } from '../../parts/states.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * Endpoints and client configurations, for all tools or for a toolset. `page.tsx` uses it.
@@ -20,8 +21,8 @@ export function Clients({ onCommand }: { readonly onCommand: (command: string) =
   const server = useQuery(serverQuery(toolset))
   const echo = (client: string, set: string): void => onCommand(connectCommand(client, set))
   return (
-    <Section id="clients" title="Connect a client" onEnter={() => echo(chosen, toolset)}>
-      <Found query={server} what="Endpoints">
+    <Section id="clients" title={WORDS.connectClient} onEnter={() => echo(chosen, toolset)}>
+      <Found query={server} what={WORDS.endpoints}>
         {({ protocols, toolsets, clients, needs_key }) => {
           const client = clients.find(({ name }) => name === chosen) ?? clients[0]
           return (
@@ -30,7 +31,7 @@ export function Clients({ onCommand }: { readonly onCommand: (command: string) =
                 <Endpoints endpoints={protocols} />
                 {toolsets.length > 0 && (
                   <>
-                    <h3 className="label">Toolsets, over MCP</h3>
+                    <h3 className="label">{WORDS.toolsetsOverMcp}</h3>
                     <Endpoints endpoints={toolsets.map(({ name, url }) => ({ name, title: name, url }))} />
                   </>
                 )}
@@ -47,7 +48,7 @@ export function Clients({ onCommand }: { readonly onCommand: (command: string) =
                   />
                 )}
                 {toolsets.length > 0 && (
-                  <Field label="Connect it to">
+                  <Field label={WORDS.connect}>
                     {(control) => (
                       <Select
                         {...control}
@@ -62,15 +63,12 @@ export function Clients({ onCommand }: { readonly onCommand: (command: string) =
                   </Field>
                 )}
                 {client === undefined ? (
-                  <Empty title="MCP is turned off">Clients connect over MCP. Enable it in the config.</Empty>
+                  <Empty title={WORDS.mcpTurnedOff}>{WORDS.clientsConnectOverMcpEnable}</Empty>
                 ) : (
                   <ClientText client={client} />
                 )}
                 {needs_key && client !== undefined && (
-                  <Note icon="key">
-                    This server requires a key. Create one for the client, and set it as COLLET_API_KEY in the
-                    client's environment.
-                  </Note>
+                  <Note icon="key">{WORDS.thisServerRequiresKeyCreate}</Note>
                 )}
               </div>
             </div>

@@ -8,6 +8,7 @@ import { Empty, Found, Meter } from '../../parts/states.tsx'
 import { Table } from '../../parts/table.tsx'
 import { Segment } from '../../parts/tabs.tsx'
 import { type CallerUsage, type LimitRule, limitsQuery, type Span, usageQuery } from './settings-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The limits and their usage. `page.tsx` uses it. They are set in the config, so this section is read-only.
@@ -22,7 +23,7 @@ export function Limits({ onCommand }: SectionProps): ReactNode {
   return (
     <Section
       id="limits"
-      title="Limits and budgets"
+      title={WORDS.limitsBudgets}
       scope="admin:calls"
       onEnter={() => onCommand('collet budgets')}
     >
@@ -35,16 +36,13 @@ function Meters(): ReactNode {
   const limits = useQuery(limitsQuery)
   const budgets = useQuery(budgetsQuery)
   return (
-    <Found query={limits} what="The limits">
+    <Found query={limits} what={WORDS.limits}>
       {({ now, rules }) => (
-        <Found query={budgets} what="The budgets">
+        <Found query={budgets} what={WORDS.budgets}>
           {(openBudgets) => {
             const meters = [...now.flatMap(loadMeter), ...openBudgets.flatMap(budgetMeters)]
             return meters.length === 0 && rules.length === 0 ? (
-              <Empty title="No limits">
-                Set limits and budgets in the config, and reload it. Budgets appear here after their first
-                use.
-              </Empty>
+              <Empty title={WORDS.noLimits}>{WORDS.setLimitsBudgetsInConfig}</Empty>
             ) : (
               <>
                 <ul className="meters">
@@ -68,8 +66,7 @@ function Meters(): ReactNode {
   )
 }
 
-const RESERVED =
-  'Servers reserve parts of a budget in advance, which count as used. Reservations of a crashed server are freed when the budget resets.'
+const RESERVED = WORDS.serversReservePartsBudgetIn
 
 interface MeterFacts {
   readonly name: string
@@ -83,14 +80,14 @@ function UsageMeter({ name, used, limit, resetsAt }: MeterFacts): ReactNode {
   return (
     <li>
       <div className="row">
-        <span className="grow clip" title={resetsAt && `Resets at ${formatClock(resetsAt)}`}>
+        <span className="grow clip" title={resetsAt && WORDS.resetsAt(formatClock(resetsAt))}>
           {name}
         </span>
         <span className={isNear ? 'num is-parked' : 'num soft'}>
-          <b>{shown(used)}</b> of {shown(limit)}
+          {WORDS.of(<b>{shown(used)}</b>, shown(limit))}
         </span>
       </div>
-      <Meter label={`${name}: ${Math.round((100 * used) / limit)} % used`} value={used} max={limit} />
+      <Meter label={WORDS.used(name, Math.round((100 * used) / limit))} value={used} max={limit} />
     </li>
   )
 }
@@ -101,7 +98,7 @@ function shown(amount: number): string {
 
 function loadMeter(load: { what: string; used: number; limit: number | null }): readonly MeterFacts[] {
   if (load.limit === null) return []
-  const name = load.what === 'running' ? 'Concurrent calls' : 'Pending writes'
+  const name = load.what === 'running' ? WORDS.concurrentCalls : WORDS.pendingWrites
   return [{ name, used: load.used, limit: load.limit }]
 }
 
@@ -117,39 +114,43 @@ function budgetMeters({
   return units.flatMap(({ unit, used, limit }) =>
     limit === null
       ? []
-      : [{ name: `${UNITS[unit] ?? unit} in ${each}, ${who}`, used, limit, resetsAt: resets_at }],
+      : [{ name: WORDS.inWord(UNITS[unit] ?? unit, each, who), used, limit, resetsAt: resets_at }],
   )
 }
 
-const UNITS: Readonly<Record<string, string>> = { calls: 'Calls', cost: 'Cost units', seconds: 'Seconds' }
+const UNITS: Readonly<Record<string, string>> = {
+  calls: WORDS.calls,
+  cost: WORDS.costUnits,
+  seconds: WORDS.seconds,
+}
 
 function subjectOf({ of, name }: LimitRule): string {
-  if (of === 'server') return 'The whole server'
-  if (name === null) return `Each ${of}`
+  if (of === 'server') return WORDS.wholeServer
+  if (name === null) return WORDS.each(of)
   return name.replace(/^key:/, '')
 }
 
 function termsOf({ rate, at_once }: LimitRule): string {
   const parts = [
-    rate === null ? '' : `${shown(rate.per_minute)} calls a minute`,
-    at_once === null ? '' : `${shown(at_once)} at once`,
+    rate === null ? '' : WORDS.callsMinute(shown(rate.per_minute)),
+    at_once === null ? '' : WORDS.atOnce(shown(at_once)),
   ]
   return parts.filter((part) => part !== '').join(', ')
 }
 
 const SPANS = [
-  { value: '24h', label: '24 hours' },
-  { value: '7d', label: '7 days' },
-  { value: '30d', label: '30 days' },
+  { value: '24h', label: WORDS.n24Hours },
+  { value: '7d', label: WORDS.n7Days },
+  { value: '30d', label: WORDS.n30Days },
 ] as const
 
 const COLUMNS = [
-  { title: 'Caller' },
-  { title: 'Calls', className: 'c-u', isEnd: true },
-  { title: 'Errors', className: 'c-u', isEnd: true },
-  { title: 'Rejected', className: 'c-u', isEnd: true },
-  { title: 'Run time', className: 'c-u', isEnd: true },
-  { title: 'Cost', className: 'c-u', isEnd: true },
+  { title: WORDS.caller },
+  { title: WORDS.calls, className: 'c-u', isEnd: true },
+  { title: WORDS.errors, className: 'c-u', isEnd: true },
+  { title: WORDS.rejected, className: 'c-u', isEnd: true },
+  { title: WORDS.runTime, className: 'c-u', isEnd: true },
+  { title: WORDS.cost, className: 'c-u', isEnd: true },
 ] as const
 
 /** Usage by caller. Each row links to its calls. */
@@ -159,12 +160,12 @@ export function Usage({ onCommand }: SectionProps): ReactNode {
   return (
     <Section
       id="use"
-      title="Usage by caller"
+      title={WORDS.usageByCaller}
       scope="admin:calls"
       onEnter={() => echo(span)}
       actions={
         <Segment
-          label="Time"
+          label={WORDS.time}
           value={span}
           options={SPANS}
           onChange={(next) => {
@@ -182,20 +183,20 @@ export function Usage({ onCommand }: SectionProps): ReactNode {
 function UsageByCaller({ span }: { readonly span: Span }): ReactNode {
   const usage = useQuery(usageQuery(span))
   return (
-    <Found query={usage} what="The usage">
+    <Found query={usage} what={WORDS.usage}>
       {({ callers, whole }) =>
         callers.length === 0 ? (
-          <Empty title="No calls in this period">Callers appear here with their first call.</Empty>
+          <Empty title={WORDS.noCallsInThisPeriod}>{WORDS.callersAppearHereWithTheir}</Empty>
         ) : (
           <>
-            <Table caption="Usage by caller" columns={COLUMNS} className="use">
+            <Table caption={WORDS.usageByCaller} columns={COLUMNS} className="use">
               <tbody>
                 {callers.map((caller) => (
                   <CallerRow key={caller.key} caller={caller} span={span} />
                 ))}
               </tbody>
             </Table>
-            {!whole && <p className="meta dim after-table">Not all calls were counted.</p>}
+            {!whole && <p className="meta dim after-table">{WORDS.notAllCallsWereCounted}</p>}
           </>
         )
       }
@@ -211,7 +212,7 @@ function CallerRow({ caller, span }: { readonly caller: CallerUsage; readonly sp
         <Link className="link" to="/calls" search={{ q: `principal:${principal} since:${span}` }}>
           {principal.replace(/^key:/, '')}
         </Link>
-        {tenant !== 'default' && <span className="dim"> tenant {tenant}</span>}
+        {tenant !== 'default' && <span className="dim"> {WORDS.tenant(tenant)}</span>}
       </th>
       <td data-l="calls" className="num end">
         {formatCount(calls)}
@@ -223,7 +224,7 @@ function CallerRow({ caller, span }: { readonly caller: CallerUsage; readonly sp
         {rejected === 0 ? (
           '0'
         ) : (
-          <Link to="/calls" search={{ q: `principal:${principal} status:rejected since:${span}` }}>
+          <Link to="/calls" search={{ q: WORDS.principalStatusRejectedSince(principal, span) }}>
             {formatCount(rejected)}
           </Link>
         )}

@@ -8,17 +8,18 @@ import { Clients } from './clients.tsx'
 import { Limits, Usage } from './limits.tsx'
 import { Config, Server } from './server.tsx'
 import './settings.css'
+import { WORDS } from './words.tsx'
 
 /*
  * The page of settings. The router loads it. The terminal command belongs to the section in use.
  */
 
 const PARTS = [
-  { id: 'clients', name: 'Clients', scope: undefined },
-  { id: 'limits', name: 'Limits', scope: 'admin:calls' },
-  { id: 'use', name: 'Usage', scope: 'admin:calls' },
-  { id: 'server', name: 'Server', scope: undefined },
-  { id: 'appearance', name: 'Appearance', scope: undefined },
+  { id: 'clients', name: WORDS.clients, scope: undefined },
+  { id: 'limits', name: WORDS.limits2, scope: 'admin:calls' },
+  { id: 'use', name: WORDS.usage2, scope: 'admin:calls' },
+  { id: 'server', name: WORDS.server, scope: undefined },
+  { id: 'appearance', name: WORDS.appearance, scope: undefined },
 ] as const
 
 /** Clients, limits, usage, server and config. The terminal command belongs to the section in use. */
@@ -40,9 +41,9 @@ export function SettingsPage(): ReactNode {
   }, [hash, go])
   return (
     <Page
-      title="Settings"
+      title={WORDS.settings}
       actions={
-        <nav className="tabs in-bar" aria-label="On this page">
+        <nav className="tabs in-bar" aria-label={WORDS.onThisPage}>
           {parts.map(({ id, name }) => (
             <button
               key={id}

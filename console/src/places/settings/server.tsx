@@ -7,6 +7,7 @@ import { Button } from '../../parts/button.tsx'
 import { Note } from '../../parts/meaning.tsx'
 import { Found } from '../../parts/states.tsx'
 import { type Reloaded, reloadConfig } from './settings-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The server and its config. `page.tsx` uses it.
@@ -20,19 +21,19 @@ interface SectionProps {
 export function Server({ onCommand }: SectionProps): ReactNode {
   const server = useQuery(serverQuery())
   return (
-    <Section id="server" title="Server" onEnter={() => onCommand('collet version')}>
+    <Section id="server" title={WORDS.server} onEnter={() => onCommand('collet version')}>
       <div className="stack-3">
-        <Found query={server} what="The server">
+        <Found query={server} what={WORDS.server2}>
           {({ version, url, store, needs_key }) => (
             <dl className="kv">
-              <dt>Version</dt>
+              <dt>{WORDS.version}</dt>
               <dd>{version}</dd>
-              <dt>Address</dt>
+              <dt>{WORDS.address}</dt>
               <dd className="mono clip">{url}</dd>
-              <dt>Store</dt>
+              <dt>{WORDS.store}</dt>
               <dd>{store}</dd>
-              <dt>Callers</dt>
-              <dd>{needs_key ? 'need a credential' : 'need no credential'}</dd>
+              <dt>{WORDS.callers}</dt>
+              <dd>{needs_key ? WORDS.needCredential : WORDS.needNoCredential}</dd>
             </dl>
           )}
         </Found>
@@ -51,21 +52,19 @@ export function Config({ onCommand }: SectionProps): ReactNode {
   return (
     <Section
       id="config"
-      title="Config"
+      title={WORDS.config}
       scope="admin:reload"
       isOfServer
       onEnter={() => onCommand('collet reload')}
       actions={
         <Button isSmall icon="loop" writes isBusy={isBusy} onClick={run}>
-          Reload config
+          {WORDS.reloadConfig}
         </Button>
       }
     >
       <div className="stack-3" role="status">
         {answer === undefined && failure === undefined && (
-          <p className="soft">
-            The server reads its file again. Running calls continue. An invalid file changes nothing.
-          </p>
+          <p className="soft">{WORDS.serverReadsItsFileAgain}</p>
         )}
         {failure !== undefined && (
           <Note tone="failed">
@@ -85,25 +84,25 @@ function ReloadResult({ answer }: { readonly answer: Reloaded }): ReactNode {
     <dl className="kv">
       {isNothing && (
         <>
-          <dt>Changed</dt>
-          <dd>nothing</dd>
+          <dt>{WORDS.changed}</dt>
+          <dd>{WORDS.nothing}</dd>
         </>
       )}
       {applied !== null && applied.length > 0 && (
         <>
-          <dt>Applied</dt>
+          <dt>{WORDS.applied}</dt>
           <dd className="mono">{applied.join(', ')}</dd>
         </>
       )}
       {needs_restart.length > 0 && (
         <>
-          <dt>Needs a restart</dt>
+          <dt>{WORDS.needsRestart}</dt>
           <dd className="mono is-parked">{needs_restart.join(', ')}</dd>
         </>
       )}
       {refused.length > 0 && (
         <>
-          <dt>Unchanged</dt>
+          <dt>{WORDS.unchanged}</dt>
           <dd className="is-failed">{refused.join(' ')}</dd>
         </>
       )}

@@ -11,6 +11,7 @@ import { visibleText } from '../../parts/visible-text.ts'
 import { FoundSource } from './found-source.tsx'
 import { type ProbeState, useProbe } from './probe.ts'
 import type { Source } from './source-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The dialog that inspects a source and then adds it. `page.tsx` uses it.
@@ -46,7 +47,7 @@ export function AddSource({ known, onAdded }: AddSourceProps): ReactNode {
       }}
     >
       <label className="vh" htmlFor="add">
-        Add a source
+        {WORDS.addSource}
       </label>
       <input
         ref={field}
@@ -55,7 +56,7 @@ export function AddSource({ known, onAdded }: AddSourceProps): ReactNode {
         autoComplete="off"
         spellCheck={false}
         data-page-search=""
-        placeholder="Paste a URL, a file or a command: MCP, OpenAPI, OTC, OpenTool"
+        placeholder={WORDS.pasteUrlFileOrCommand}
         value={target}
         onChange={(event) => setTarget(event.currentTarget.value)}
       />
@@ -63,11 +64,11 @@ export function AddSource({ known, onAdded }: AddSourceProps): ReactNode {
         submits
         writes
         icon="plus"
-        off={target.trim() === '' ? 'Paste a URL, a file or a command first.' : undefined}
+        off={target.trim() === '' ? WORDS.pasteUrlFileOrCommand2 : undefined}
       >
-        Add source
+        {WORDS.addSource2}
       </Button>
-      <Dialog title="Add a source" isOpen={isOpen} onClose={close}>
+      <Dialog title={WORDS.addSource} isOpen={isOpen} onClose={close}>
         <AddSourceSteps
           target={target.trim()}
           known={known}
@@ -97,14 +98,12 @@ function AddSourceSteps({ target, known, onAdded, onDone }: AddSourceStepsProps)
       <div className="dialog">
         <p className="row">
           <Icon name="check" size={14} />
-          <span>
-            <b>{added}</b> was added, and agents see its tools.
-          </span>
+          <span>{WORDS.wasAddedAgentsSeeIts(<b>{added}</b>)}</span>
         </p>
         <p className="row end">
-          <Button onClick={onDone}>Close</Button>
+          <Button onClick={onDone}>{WORDS.close}</Button>
           <Link className="btn primary" to="/tools" search={{ source: added }}>
-            See its tools
+            {WORDS.seeItsTools}
           </Link>
         </p>
       </div>
@@ -127,14 +126,12 @@ function AddSourceSteps({ target, known, onAdded, onDone }: AddSourceStepsProps)
       <code className="target">{visibleText(target)}</code>
       {isCommand(target) ? (
         <Note tone="parked">
-          {looksLikeFile(target)
-            ? 'This is treated as a program. Files end in .json, .yaml or .yml.'
-            : 'This is a command.'}{' '}
-          To list its tools, the server starts it on its own machine, under its own user, and again for each
-          call. Start only programs that you trust.
+          {WORDS.listItsToolsServerStarts(
+            looksLikeFile(target) ? WORDS.thisTreatedAsProgramFiles : WORDS.thisCommand,
+          )}
         </Note>
       ) : (
-        <Field label="Key or token" note="if required; stored encrypted">
+        <Field label={WORDS.keyOrToken} note={WORDS.ifRequiredStoredEncrypted}>
           {(control) => (
             <TextInput
               {...control}
@@ -148,19 +145,19 @@ function AddSourceSteps({ target, known, onAdded, onDone }: AddSourceStepsProps)
       )}
       {state.kind === 'failed' && (
         <>
-          <Note tone="failed">{visibleText(state.message)} Nothing was added.</Note>
+          <Note tone="failed">{WORDS.nothingWasAdded(visibleText(state.message))}</Note>
           <Lines lines={[...state.seen, ...state.lines]} />
         </>
       )}
       <p className="meta dim mono">{importCommand(target)}</p>
       <p className="row end">
-        <Button onClick={onDone}>Cancel</Button>
+        <Button onClick={onDone}>{WORDS.cancel}</Button>
         <Button
           kind={isCommand(target) ? 'danger' : 'primary'}
           writes
           onClick={() => void probe.start(target, apiKey)}
         >
-          {isCommand(target) ? 'Start the program' : 'Inspect'}
+          {isCommand(target) ? WORDS.startProgram : WORDS.inspect}
         </Button>
       </p>
     </div>
@@ -184,7 +181,7 @@ function Inspecting({ state, onStop }: InspectingProps): ReactNode {
       </p>
       <Lines lines={state.lines} />
       <p className="row end">
-        <Button onClick={onStop}>Stop</Button>
+        <Button onClick={onStop}>{WORDS.stop}</Button>
       </p>
     </div>
   )
@@ -195,7 +192,7 @@ function Lines({ lines }: { readonly lines: readonly string[] }): ReactNode {
   if (lines.length === 0) return null
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable with the keyboard.
-    <pre className="code lines" tabIndex={0} role="region" aria-label="Output of the program">
+    <pre className="code lines" tabIndex={0} role="region" aria-label={WORDS.outputProgram}>
       {lines.map(visibleText).join('\n')}
     </pre>
   )

@@ -10,6 +10,7 @@ import { Note, ToolName } from '../../parts/meaning.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import { Doctor } from './doctor.tsx'
 import { acceptAllOf, decidePin, type Pin, pinQuery, type Source } from './source-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * Problems of sources that need a person. `page.tsx` uses it. It is empty if there are none.
@@ -33,7 +34,7 @@ export function Attention({ sources, pins, onChanged }: AttentionProps): ReactNo
   )
   return (
     <section aria-labelledby="att">
-      <h2 id="att">Needs attention</h2>
+      <h2 id="att">{WORDS.needsAttention}</h2>
       <div className="pair">
         {unhealthy.map((source) => (
           <Doctor key={source.key} source={source} />
@@ -50,9 +51,9 @@ export function Attention({ sources, pins, onChanged }: AttentionProps): ReactNo
 }
 
 const CHANGE_LABELS = {
-  addition: 'New, not served yet',
-  change: 'Changed',
-  removal: 'Gone upstream',
+  addition: WORDS.newNotServedYet,
+  change: WORDS.changed,
+  removal: WORDS.goneUpstream,
 } as const
 
 interface HeldPinProps {
@@ -70,8 +71,8 @@ function HeldPin({ pin, onChanged }: HeldPinProps): ReactNode {
   })
   const next = diff.data?.next_version
   const since = pin.waiting === null ? '' : formatClock(pin.waiting.seen_at)
-  const state = pin.state === 'suspended' ? 'Suspended' : CHANGE_LABELS[pin.waiting?.kind ?? 'change']
-  const accept = next == null ? 'Accept the removal…' : `Accept as ${next}…`
+  const state = pin.state === 'suspended' ? WORDS.suspended : CHANGE_LABELS[pin.waiting?.kind ?? 'change']
+  const accept = next == null ? WORDS.acceptRemoval : WORDS.acceptAs(next)
   return (
     <article className="card held" aria-labelledby={`held-${pin.tool}`}>
       <header className="card-head">
@@ -79,9 +80,7 @@ function HeldPin({ pin, onChanged }: HeldPinProps): ReactNode {
         <h3 id={`held-${pin.tool}`}>
           <ToolName name={pin.tool} />
         </h3>
-        <span className="dim clip grow">
-          {state} since {since}
-        </span>
+        <span className="dim clip grow">{WORDS.since(state, since)}</span>
         {pin.version !== null && next != null && (
           <span className="mono dim nowrap">
             {pin.version} → {next}
@@ -97,13 +96,13 @@ function HeldPin({ pin, onChanged }: HeldPinProps): ReactNode {
           {accept}
         </Button>
         <Button isSmall kind="primary" writes isBusy={isBusy} onClick={run}>
-          Reject change
+          {WORDS.rejectChange}
         </Button>
       </footer>
       <ConfirmDialog
-        title={`Accept the change of ${pin.tool}?`}
-        verb="Accept change"
-        keep="Cancel"
+        title={WORDS.acceptChange(pin.tool)}
+        verb={WORDS.acceptChange2}
+        keep={WORDS.cancel}
         isOpen={isAsking}
         onClose={() => setAsking(false)}
         onConfirm={async () => {
@@ -111,17 +110,16 @@ function HeldPin({ pin, onChanged }: HeldPinProps): ReactNode {
           onChanged()
         }}
       >
-        Agents see the new definition at once, and calls use it. Read the differences first: models read the
-        upstream's texts.
+        {WORDS.agentsSeeNewDefinitionAt}
       </ConfirmDialog>
     </article>
   )
 }
 
 function effectOf({ state, waiting }: Pin): string {
-  if (state === 'suspended') return 'Agents cannot call it until you decide.'
-  if (waiting?.kind === 'addition') return 'Agents do not see it until you decide.'
-  return 'Agents keep using the previous definition.'
+  if (state === 'suspended') return WORDS.agentsCannotCallUntilYou
+  if (waiting?.kind === 'addition') return WORDS.agentsDoNotSeeUntil
+  return WORDS.agentsKeepUsingPreviousDefinition
 }
 
 interface AcceptAllProps {
@@ -137,22 +135,22 @@ function AcceptAll({ source, pins, onChanged }: AcceptAllProps): ReactNode {
   return (
     <p className="row accept-all">
       <span className="soft grow">
-        {countOf(pins.length, 'change')} of {source} {pins.length === 1 ? 'is' : 'are'} waiting.
+        {WORDS.waiting(countOf(pins.length, 'change'), source, pins.length === 1 ? 'is' : 'are')}
       </span>
       <Button
         isSmall
         kind="danger"
         writes
-        off={acceptable.length === 0 ? 'All of them are suspicious: decide one by one.' : undefined}
+        off={acceptable.length === 0 ? WORDS.allThemAreSuspiciousDecide : undefined}
         onClick={() => setShownPins(acceptable)}
       >
-        {`Accept all of ${source}…`}
+        {WORDS.acceptAll(source)}
       </Button>
       <ConfirmDialog
-        title={`Accept ${countOf((shownPins ?? acceptable).length, 'change')} of ${source}?`}
+        title={WORDS.accept(countOf((shownPins ?? acceptable).length, 'change'), source)}
         typed={source}
-        verb="Accept all"
-        keep="Cancel"
+        verb={WORDS.acceptAll2}
+        keep={WORDS.cancel}
         isOpen={shownPins !== undefined}
         onClose={() => setShownPins(undefined)}
         onConfirm={async () => {
@@ -160,7 +158,7 @@ function AcceptAll({ source, pins, onChanged }: AcceptAllProps): ReactNode {
           onChanged()
         }}
       >
-        Suspicious changes stay held, and need a decision each. The others are served at once.
+        {WORDS.suspiciousChangesStayHeldNeed}
       </ConfirmDialog>
     </p>
   )

@@ -7,20 +7,21 @@ import { Note } from '../../parts/meaning.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { checkSource, type Source } from './source-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * Checks a source, and shows how to fix the first step that fails. `attention.tsx` and `source-list.tsx` use it.
  */
 
 const NAMES: Readonly<Record<string, string>> = {
-  resolve: 'Name',
-  connect: 'Connection',
-  tls: 'Certificate',
-  program: 'Program',
-  file: 'File',
-  handshake: 'Handshake',
-  list: 'Tools',
-  definitions: 'Definitions',
+  resolve: WORDS.name,
+  connect: WORDS.connection,
+  tls: WORDS.certificate,
+  program: WORDS.program,
+  file: WORDS.file,
+  handshake: WORDS.handshake,
+  list: WORDS.tools,
+  definitions: WORDS.definitions,
 }
 
 const MARKS = {
@@ -54,16 +55,16 @@ export function Doctor({ source, level: Heading = 'h3' }: DoctorProps): ReactNod
         <Heading id={`doc-${key}`}>{key}</Heading>
         <span className="dim clip grow">{healthOf(source)}</span>
         <Button isSmall icon="loop" isBusy={checked.isFetching} onClick={() => void checked.refetch()}>
-          Check again
+          {WORDS.checkAgain}
         </Button>
       </header>
       {checked.data === undefined ? (
         <p className="advice soft">
-          {checked.error === null ? `Checking. ${source.reason ?? ''}` : messageOf(checked.error)}
+          {checked.error === null ? WORDS.checking(source.reason ?? '') : messageOf(checked.error)}
         </p>
       ) : (
         <>
-          <ol className="steps" aria-label={`Steps to ${key}`}>
+          <ol className="steps" aria-label={WORDS.steps(key)}>
             {checked.data.steps.map(({ step, state: result, says, took_ms: took }) => (
               <li key={step} className={result === 'not_reached' ? 'dim' : undefined}>
                 <Icon name={MARKS[result].icon} className={MARKS[result].className} />
@@ -76,16 +77,13 @@ export function Doctor({ source, level: Heading = 'h3' }: DoctorProps): ReactNod
             ))}
           </ol>
           <p className="advice">
-            <b>Fix:</b> {visibleText(checked.data.advice)} {retryText(source)}
+            <b>{WORDS.fix}</b> {visibleText(checked.data.advice)} {retryText(source)}
           </p>
         </>
       )}
       {checked.data?.ok === true && <SourceWarnings source={source} />}
       {checked.data?.ok === true && state === 'down' && (
-        <Note>
-          It answered this time. It has been unavailable since {formatClock(since)}, and the server will try
-          again.
-        </Note>
+        <Note>{WORDS.answeredThisTimeHasBeen(formatClock(since))}</Note>
       )}
     </article>
   )
@@ -113,7 +111,7 @@ function SourceWarnings({
           {visibleText(text)}
         </li>
       ))}
-      {different.length > MAX_REPORTED && <li>and {different.length - MAX_REPORTED} more</li>}
+      {different.length > MAX_REPORTED && <li>{WORDS.more(different.length - MAX_REPORTED)}</li>}
     </ul>
   )
 }
@@ -121,18 +119,18 @@ function SourceWarnings({
 export function healthOf({ state, since }: Source): string {
   switch (state) {
     case 'ready':
-      return 'Reachable'
+      return WORDS.reachable
     case 'starting':
-      return 'Starting'
+      return WORDS.starting
     case 'degraded':
-      return `Degraded since ${formatClock(since)}`
+      return WORDS.degradedSince(formatClock(since))
     case 'down':
-      return `Unavailable since ${formatClock(since)}`
+      return WORDS.unavailableSince(formatClock(since))
   }
 }
 
 function retryText({ state, next_read_at: next, tools }: Source): string {
   if (state === 'ready') return ''
-  const when = next === null ? '' : `Next try at ${formatClock(next)}. `
-  return tools === 0 ? when : `${when}Until then, agents see its ${tools} accepted tools as unavailable.`
+  const when = next === null ? '' : WORDS.nextTryAt(formatClock(next))
+  return tools === 0 ? when : WORDS.untilThenAgentsSeeIts(when, tools)
 }

@@ -8,6 +8,7 @@ import { Note } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import type { Found } from './probe.ts'
 import { addSource, type Source } from './source-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * An inspected source before it is added: its tools and its name. `add-source.tsx` uses it.
@@ -39,23 +40,21 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
   })
   return (
     <DialogForm onSubmit={run}>
-      <p>
-        It is <b>{visibleText(found.what)}</b> with {countsText(counts)}.
-      </p>
+      <p>{WORDS.withWord(<b>{visibleText(found.what)}</b>, countsText(counts))}</p>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling element must be reachable with the keyboard. */}
-      <ul className="found" tabIndex={0} aria-label="Its tools">
+      <ul className="found" tabIndex={0} aria-label={WORDS.itsTools}>
         {found.tools.slice(0, MAX_SHOWN).map(({ name, description, read_only: reads }) => (
           <li key={name}>
             <span className="row">
               <b className="mono grow">{visibleText(name)}</b>
-              {reads && <span className="meta dim">read-only</span>}
+              {reads && <span className="meta dim">{WORDS.readOnly}</span>}
             </span>
             <span className="meta soft clip" dir="auto">
               {visibleText(description)}
             </span>
           </li>
         ))}
-        {found.tool_count > MAX_SHOWN && <li className="dim">and {found.tool_count - MAX_SHOWN} more</li>}
+        {found.tool_count > MAX_SHOWN && <li className="dim">{WORDS.more2(found.tool_count - MAX_SHOWN)}</li>}
       </ul>
       {found.warnings.map((warning) => (
         <Note key={warning} tone="parked">
@@ -63,8 +62,8 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
         </Note>
       ))}
       <TextField
-        label="Name"
-        note="its tools are named Name.tool"
+        label={WORDS.name}
+        note={WORDS.itsToolsAreNamedName}
         error={failure}
         isMono
         value={key}
@@ -74,13 +73,13 @@ export function FoundSource({ found, known, onAdded, onCancel }: FoundSourceProp
         <Checkbox
           checked={isTrusted}
           onChange={(event) => setTrusted(event.currentTarget.checked)}
-          label={`Trust the annotations of ${annotated} of them. Otherwise all count as writes.`}
+          label={WORDS.trustAnnotationsThemOtherwiseAll(annotated)}
         />
       )}
       <p className="row end">
-        <Button onClick={onCancel}>Cancel</Button>
+        <Button onClick={onCancel}>{WORDS.cancel}</Button>
         <Button kind="primary" submits writes isBusy={isBusy}>
-          Add source
+          {WORDS.addSource2}
         </Button>
       </p>
     </DialogForm>

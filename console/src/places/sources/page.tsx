@@ -10,6 +10,7 @@ import { Attention } from './attention.tsx'
 import { bypassesQuery, type Pin, pinsQuery, type Source, sourcesQuery } from './source-data.ts'
 import { BypassNotes, SourceList } from './source-list.tsx'
 import './sources.css'
+import { WORDS } from './words.tsx'
 
 /*
  * The page of sources and their changed definitions. The router loads it. Without its scope it sends no requests.
@@ -28,12 +29,15 @@ export function SourcesPage(): ReactNode {
   usePageCommand(pageCommandOf(sources.data ?? [], pins.data ?? []))
   const changed = (): void => {
     void client.invalidateQueries({ queryKey: ['sources'] })
-    void client.invalidateQueries({ queryKey: ['waiting counts'] })
+    void client.invalidateQueries({ queryKey: [WORDS.waitingCounts] })
     // Changes here also change the tools and the start page.
     for (const queryKey of [['tools'], ['tool'], ['start']]) void client.invalidateQueries({ queryKey })
   }
   return (
-    <Page title="Sources" actions={seesSources && <AddSource known={sources.data ?? []} onAdded={changed} />}>
+    <Page
+      title={WORDS.sources}
+      actions={seesSources && <AddSource known={sources.data ?? []} onAdded={changed} />}
+    >
       <div className="conn">
         {(sources.data !== undefined || !seesSources) && (
           <Attention sources={sources.data ?? []} pins={pins.data ?? []} onChanged={changed} />
@@ -45,7 +49,7 @@ export function SourcesPage(): ReactNode {
             <NotThere error={sources.error} onRetry={() => void sources.refetch()} />
           ) : (
             <>
-              <h2 id="src">Sources</h2>
+              <h2 id="src">{WORDS.sources}</h2>
               <NeedsScope scope={SCOPE} />
             </>
           )}
@@ -65,6 +69,8 @@ function pageCommandOf(sources: readonly Source[], pins: readonly Pin[]): string
 }
 
 function NotThere({ error, onRetry }: { readonly error: unknown; readonly onRetry: () => void }): ReactNode {
-  if (error === null) return <Loading what="sources" />
-  return <Failed what="Sources could not be read" error={error} safe="They keep running." onRetry={onRetry} />
+  if (error === null) return <Loading what={WORDS.sources2} />
+  return (
+    <Failed what={WORDS.sourcesCouldNotBeRead} error={error} safe={WORDS.theyKeepRunning} onRetry={onRetry} />
+  )
 }

@@ -12,19 +12,20 @@ import { visibleText } from '../../parts/visible-text.ts'
 import { Doctor, healthOf } from './doctor.tsx'
 import { type Bypass, type Pin, refreshSource, removeSource, type Source } from './source-data.ts'
 import { SettingsForm } from './source-settings.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * The list of sources and their state, and notes about clients that bypass this server. `page.tsx` uses it.
  */
 
 const COLUMNS = [
-  { title: 'Source' },
-  { title: 'Type', className: 'c-type' },
-  { title: 'Health', className: 'c-health' },
-  { title: 'Tools', className: 'c-tools', isEnd: true },
-  { title: 'Changes', className: 'c-held' },
-  { title: 'Last synced', className: 'c-seen', isEnd: true },
-  { title: 'Actions', className: 'c-acts', isHidden: true },
+  { title: WORDS.source },
+  { title: WORDS.type, className: 'c-type' },
+  { title: WORDS.health, className: 'c-health' },
+  { title: WORDS.tools, className: 'c-tools', isEnd: true },
+  { title: WORDS.changes, className: 'c-held' },
+  { title: WORDS.lastSynced, className: 'c-seen', isEnd: true },
+  { title: WORDS.actions, className: 'c-acts', isHidden: true },
 ] as const
 
 interface SourceListProps {
@@ -39,16 +40,13 @@ export function SourceList({ sources, pins, onChanged }: SourceListProps): React
   return (
     <>
       <div className="sec-head">
-        <h2 id="src">Sources</h2>
+        <h2 id="src">{WORDS.sources}</h2>
         <span className="count">{formatCount(sources.length)}</span>
       </div>
       {sources.length === 0 ? (
-        <Empty title="No source yet">
-          Paste the address or the command of an MCP server, or an OpenAPI document, above. Its tools appear
-          in the catalog.
-        </Empty>
+        <Empty title={WORDS.noSourceYet}>{WORDS.pasteAddressOrCommandMcp}</Empty>
       ) : (
-        <Table caption="Sources" columns={COLUMNS} className="src">
+        <Table caption={WORDS.sources} columns={COLUMNS} className="src">
           <tbody>
             {sources.map((source) => (
               <SourceRow key={source.key} source={source} held={heldOf(source, pins)} onChanged={onChanged} />
@@ -65,13 +63,16 @@ export function BypassNotes({ bypasses }: { readonly bypasses: readonly Bypass[]
   const byClient = [...Map.groupBy(bypasses, ({ client }) => client)]
   return byClient.map(([client, entries]) => {
     const names = entries.map(({ name, clear }) =>
-      clear.length === 0 ? name : `${name} (with ${clear.join(', ')} in clear text)`,
+      clear.length === 0 ? name : WORDS.withInClearText(name, clear.join(', ')),
     )
     return (
       <Note key={client} tone="parked">
-        {entries[0]?.title} reaches {visibleText(names.join(', '))} without Collet, so without approvals and
-        records. On this machine, <Command text={`collet connect ${client} --write --only`} /> removes{' '}
-        {entries.length === 1 ? 'that entry' : 'those entries'} from its file.
+        {WORDS.reachesWithoutColletSoWithout(
+          entries[0]?.title,
+          visibleText(names.join(', ')),
+          <Command text={`collet connect ${client} --write --only`} />,
+          entries.length === 1 ? WORDS.entry : WORDS.thoseEntries,
+        )}
       </Note>
     )
   })
@@ -134,7 +135,7 @@ function SourceRow({ source, held, onChanged }: SourceRowProps): ReactNode {
         {held > 0 && (
           <span className="state is-parked">
             <Icon name="pin" size={14} />
-            <span>{held} held</span>
+            <span>{WORDS.held(held)}</span>
           </span>
         )}
       </td>
@@ -144,24 +145,24 @@ function SourceRow({ source, held, onChanged }: SourceRowProps): ReactNode {
       <td className="end">
         <Menu
           className="btn quiet sm"
-          label={<span className="vh">Actions for {key}</span>}
+          label={<span className="vh">{WORDS.actionsFor(key)}</span>}
           items={[
-            { label: 'Check', icon: 'eye', onChoose: () => setOpen('check') },
-            { label: 'Read again', icon: 'loop', onChoose: () => void refresh() },
-            { label: 'Settings…', icon: 'settings', onChoose: () => setOpen('settings') },
-            { label: 'Remove…', icon: 'close', onChoose: () => setOpen('remove') },
+            { label: WORDS.check, icon: 'eye', onChoose: () => setOpen('check') },
+            { label: WORDS.readAgain, icon: 'loop', onChoose: () => void refresh() },
+            { label: WORDS.settings, icon: 'settings', onChoose: () => setOpen('settings') },
+            { label: WORDS.remove, icon: 'close', onChoose: () => setOpen('remove') },
           ]}
         />
-        <Dialog title={`Check ${key}`} isOpen={open === 'check'} onClose={close}>
+        <Dialog title={WORDS.check2(key)} isOpen={open === 'check'} onClose={close}>
           <Doctor source={source} level="h2" />
         </Dialog>
-        <Dialog title={`Settings for ${key}`} isOpen={open === 'settings'} onClose={close}>
+        <Dialog title={WORDS.settingsFor(key)} isOpen={open === 'settings'} onClose={close}>
           <SettingsForm source={source} onDone={close} onChanged={onChanged} />
         </Dialog>
         <ConfirmDialog
-          title={`Remove ${key}?`}
+          title={WORDS.remove2(key)}
           typed={key}
-          verb="Remove source"
+          verb={WORDS.removeSource}
           isOpen={open === 'remove'}
           onClose={close}
           onConfirm={async () => {
@@ -169,9 +170,7 @@ function SourceRow({ source, held, onChanged }: SourceRowProps): ReactNode {
             onChanged()
           }}
         >
-          {configured
-            ? 'It is set in the config: remove it there.'
-            : 'Agents lose its tools within a second. Accepted definitions are kept in case it is added again.'}
+          {configured ? WORDS.setInConfigRemoveThere : WORDS.agentsLoseItsToolsWithin}
         </ConfirmDialog>
       </td>
     </tr>
@@ -179,7 +178,7 @@ function SourceRow({ source, held, onChanged }: SourceRowProps): ReactNode {
 }
 
 function Health({ source, isReading }: { readonly source: Source; readonly isReading: boolean }): ReactNode {
-  if (isReading) return <StateMark state="running" label="Reading" />
+  if (isReading) return <StateMark state="running" label={WORDS.reading} />
   const label = healthOf(source)
   switch (source.state) {
     case 'ready':

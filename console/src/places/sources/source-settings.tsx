@@ -8,6 +8,7 @@ import { Note } from '../../parts/meaning.tsx'
 import { Empty } from '../../parts/states.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { changeSource, type Source, type SourceSettings } from './source-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The form for the settings of a source. `source-list.tsx` uses it. Only changed settings are sent.
@@ -22,8 +23,8 @@ interface SettingsFormProps {
 const APPROVALS = ['default', 'never', 'conditional', 'always'].map((value) => ({ value }))
 const TIERS = ['default', 'pure', 'read', 'write'].map((value) => ({ value }))
 const TRUST = [
-  { value: 'nothing', label: 'off: all its tools count as writes' },
-  { value: 'annotations', label: 'on: use its read-only and idempotent marks' },
+  { value: 'nothing', label: WORDS.offAllItsToolsCount },
+  { value: 'annotations', label: WORDS.onUseItsReadOnly },
 ]
 
 /** Settings for the tools of a source. Its address is changed by adding it again. */
@@ -41,10 +42,10 @@ export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): 
   if (settings === undefined || configured === true)
     return (
       <>
-        <Empty title="This source is set in the config">Change it there and reload the config.</Empty>
+        <Empty title={WORDS.thisSourceSetInConfig}>{WORDS.changeThereReloadConfig}</Empty>
         <CommandLine text="collet reload" />
         <p className="row end">
-          <Button onClick={onDone}>Close</Button>
+          <Button onClick={onDone}>{WORDS.close}</Button>
         </p>
       </>
     )
@@ -52,7 +53,7 @@ export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): 
   return (
     <DialogForm onSubmit={run}>
       {settings.trust !== undefined && (
-        <Field label="Trust annotations">
+        <Field label={WORDS.trustAnnotations}>
           {(control) => (
             <Select
               {...control}
@@ -64,14 +65,14 @@ export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): 
         </Field>
       )}
       <TextField
-        label="Only these tools"
-        note="comma-separated; * matches any characters; empty for all"
+        label={WORDS.onlyTheseTools}
+        note={WORDS.commaSeparatedMatchesAnyCharacters}
         isMono
         value={form.include}
         onChange={(include) => set({ include })}
       />
-      <TextField label="Exclude" isMono value={form.exclude} onChange={(exclude) => set({ exclude })} />
-      <Field label="Approval" note="of all its tools">
+      <TextField label={WORDS.exclude} isMono value={form.exclude} onChange={(exclude) => set({ exclude })} />
+      <Field label={WORDS.approval} note={WORDS.allItsTools}>
         {(control) => (
           <Select
             {...control}
@@ -81,7 +82,7 @@ export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): 
           />
         )}
       </Field>
-      <Field label="Safety tier" note="of all its tools">
+      <Field label={WORDS.safetyTier} note={WORDS.allItsTools}>
         {(control) => (
           <Select
             {...control}
@@ -99,9 +100,9 @@ export function SettingsForm({ source, onDone, onChanged }: SettingsFormProps): 
       {failure !== undefined && <Note tone="failed">{failure}</Note>}
       <p className="meta dim mono">{pageCommandOf(key, form, settings)}</p>
       <p className="row end">
-        <Button onClick={onDone}>{warnings.length > 0 ? 'Close' : 'Cancel'}</Button>
+        <Button onClick={onDone}>{warnings.length > 0 ? WORDS.close : WORDS.cancel}</Button>
         <Button kind="primary" submits writes isBusy={isBusy}>
-          Save settings
+          {WORDS.saveSettings}
         </Button>
       </p>
     </DialogForm>

@@ -7,7 +7,7 @@ import { Page } from '../../app/page.tsx'
 import { usePageCommand } from '../../app/page-command.tsx'
 import { landingFor, type PagePath } from '../../app/pages.ts'
 import { Button } from '../../parts/button.tsx'
-import { Endpoints } from '../../parts/clients.tsx'
+import { Endpoints } from '../../parts/connect/clients.tsx'
 import { countOf } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
@@ -16,6 +16,7 @@ import { rememberStart, startState } from './start-state.ts'
 import { AddStep, AgentStep, PermissionList } from './steps.tsx'
 import { TryStep } from './try-step.tsx'
 import './start.css'
+import { WORDS } from './words.tsx'
 
 /*
  * The start page: three steps for a new server. The router loads it. Others go to the page that is first for their credential.
@@ -36,12 +37,12 @@ export function StartPage(): ReactNode {
   if (!maySetUp || before === 'dismissed') return <Navigate to={landing} replace />
   if (onboarding.data === undefined)
     return (
-      <Page title="Start">
+      <Page title={WORDS.start}>
         {onboarding.error === null ? (
-          <Loading what="the first steps" />
+          <Loading what={WORDS.firstSteps} />
         ) : (
           <Failed
-            what="The state of the server could not be read"
+            what={WORDS.stateServerCouldNotBe}
             error={onboarding.error}
             onRetry={() => void onboarding.refetch()}
           />
@@ -79,23 +80,23 @@ function Steps({ hasTried, onboarding, landing }: StepsProps): ReactNode {
   const now = isTried ? (hasSources ? 3 : 2) : 1
   return (
     <Page
-      title="Start"
-      sub="Three steps, about a minute"
+      title={WORDS.start}
+      sub={WORDS.threeStepsAboutMinute}
       actions={
         <Button kind="quiet" onClick={leave}>
-          {isTried && hasAgent ? 'Finish' : 'Skip these steps'}
+          {isTried && hasAgent ? WORDS.finish : WORDS.skipTheseSteps}
         </Button>
       }
     >
       <div className="start">
         <ol className="walk">
-          <Step nth={1} now={now} title="Try a tool" isDone={isTried}>
+          <Step nth={1} now={now} title={WORDS.tryTool} isDone={isTried}>
             <TryStep isDone={isTried} onCommand={setCommand} onDone={tried} />
           </Step>
-          <Step nth={2} now={now} title="Add a source" isDone={hasSources}>
+          <Step nth={2} now={now} title={WORDS.addSource} isDone={hasSources}>
             <AddStep isNow={now === 2} onCommand={setCommand} />
           </Step>
-          <Step nth={3} now={now} title="Connect an agent" isDone={hasAgent}>
+          <Step nth={3} now={now} title={WORDS.connectAgent} isDone={hasAgent}>
             <AgentStep onboarding={onboarding} onCommand={setCommand} />
           </Step>
         </ol>
@@ -127,7 +128,7 @@ function Step({ nth, now, title, isDone, children }: StepProps): ReactNode {
       <div>
         <h2>
           {title}
-          {isDone && <span className="vh"> (done)</span>}
+          {isDone && <span className="vh"> {WORDS.done}</span>}
         </h2>
         {children}
       </div>
@@ -139,21 +140,21 @@ function Step({ nth, now, title, isDone, children }: StepProps): ReactNode {
 function Aside(): ReactNode {
   const { data: server } = useQuery(serverQuery())
   const { data: found } = useQuery(firstToolQuery)
-  if (server === undefined) return <Loading what="the server" rows={4} />
+  if (server === undefined) return <Loading what={WORDS.server} rows={4} />
   return (
     <aside className="have" aria-labelledby="have-h">
-      <h2 id="have-h">Running here</h2>
+      <h2 id="have-h">{WORDS.runningHere}</h2>
       <dl className="kv">
-        <dt>Address</dt>
+        <dt>{WORDS.address}</dt>
         <dd className="mono clip">{server.url.replace(/^https?:\/\//, '')}</dd>
-        <dt>Store</dt>
+        <dt>{WORDS.store}</dt>
         <dd>{server.store}</dd>
-        <dt>Tools</dt>
+        <dt>{WORDS.tools}</dt>
         <dd>{found === undefined ? '' : countOf(found.count, 'tool')}</dd>
       </dl>
       <h2>{protocolsTitle(server.protocols.length)}</h2>
       <Endpoints endpoints={server.protocols} isShort />
-      <h2>Permissions</h2>
+      <h2>{WORDS.permissions}</h2>
       <PermissionList server={server} />
     </aside>
   )
@@ -161,7 +162,7 @@ function Aside(): ReactNode {
 
 /** The number of protocols varies, because the config can turn them off. */
 function protocolsTitle(count: number): string {
-  return count > 1 ? `${NUMBERS[count] ?? count} protocols, same tools` : 'Protocol'
+  return count > 1 ? WORDS.protocolsSameTools(NUMBERS[count] ?? count) : WORDS.protocol
 }
 
-const NUMBERS: Readonly<Record<number, string>> = { 2: 'Two', 3: 'Three', 4: 'Four' }
+const NUMBERS: Readonly<Record<number, string>> = { 2: WORDS.two, 3: WORDS.three, 4: WORDS.four }

@@ -7,20 +7,21 @@ import { importCommand } from '../../app/commands.ts'
 import { Command, CommandLine } from '../../app/page-command.tsx'
 import { openDialog } from '../../app/pages.ts'
 import { Button } from '../../parts/button.tsx'
-import { ClientChoice, ClientText } from '../../parts/clients.tsx'
+import { ClientChoice, ClientText } from '../../parts/connect/clients.tsx'
 import { formatClock } from '../../parts/format.ts'
 import { Icon } from '../../parts/icon.tsx'
 import { Note, StateMark, ToolName } from '../../parts/meaning.tsx'
 import { Loading } from '../../parts/states.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * The steps that add a source and connect an agent, and the list of permissions. `page.tsx` uses it.
  */
 
 const EXAMPLES = [
-  ['an OpenAPI address', 'https://petstore3.swagger.io/api/v3/openapi.json'],
-  ['an MCP server by URL', 'https://example.com/mcp'],
-  ['an MCP server by its command', 'npx -y @modelcontextprotocol/server-everything'],
+  [WORDS.openapiAddress, 'https://petstore3.swagger.io/api/v3/openapi.json'],
+  [WORDS.mcpServerByUrl, 'https://example.com/mcp'],
+  [WORDS.mcpServerByItsCommand, 'npx -y @modelcontextprotocol/server-everything'],
 ] as const
 
 /** Takes the address of a source. Connections inspects it, and then adds it. */
@@ -35,10 +36,7 @@ export function AddStep({ isNow, onCommand }: AddStepProps): ReactNode {
   }
   return (
     <>
-      <p className="soft">
-        Paste the address of an MCP server or OpenAPI document, or a command. Collet inspects it before adding
-        it.
-      </p>
+      <p className="soft">{WORDS.pasteAddressMcpServerOr}</p>
       <form
         className="row"
         onSubmit={(event) => {
@@ -47,50 +45,47 @@ export function AddStep({ isNow, onCommand }: AddStepProps): ReactNode {
         }}
       >
         <label className="vh" htmlFor="paste">
-          Address, file or command
+          {WORDS.addressFileOrCommand}
         </label>
         <input
           id="paste"
           className="input mono"
           autoComplete="off"
           spellCheck={false}
-          placeholder="npx -y @modelcontextprotocol/server-filesystem ~/docs"
+          placeholder={WORDS.sourceExample}
           value={target}
           onChange={(event) => change(event.currentTarget.value)}
           onFocus={() => change(target)}
         />
         <Button submits kind={isNow ? 'primary' : 'plain'}>
-          Inspect
+          {WORDS.inspect}
         </Button>
       </form>
       <p className="row meta dim eg">
-        or{' '}
-        {EXAMPLES.map(([label, text]) => (
-          <button key={text} type="button" className="link plain" onClick={() => change(text)}>
-            {label}
-          </button>
-        ))}
+        {WORDS.or(
+          EXAMPLES.map(([label, text]) => (
+            <button key={text} type="button" className="link plain" onClick={() => change(text)}>
+              {label}
+            </button>
+          )),
+        )}
       </p>
-      <p className="soft">
-        Or import all MCP servers of Claude, Cursor, VS Code and other clients. This command lists them and
-        asks:
-      </p>
+      <p className="soft">{WORDS.orImportAllMcpServers}</p>
       <CommandLine text="collet import --from" />
       {!isSignedIn && (
         <Note
           icon="lock"
           action={
             <Button isSmall onClick={() => openDialog.set('sign-in')}>
-              Sign in
+              {WORDS.signIn}
             </Button>
           }
         >
-          Adding a source needs a sign-in: open the one-time link that <Command text="collet serve" />{' '}
-          printed.
+          {WORDS.addingSourceNeedsSignIn(<Command text="collet serve" />)}
         </Note>
       )}
       {isSignedIn && !holdsServerScope(principal, 'admin:sources') && (
-        <Note icon="lock">Your credential cannot add sources: that needs the scope admin:sources.</Note>
+        <Note icon="lock">{WORDS.yourCredentialCannotAddSources}</Note>
       )}
     </>
   )
@@ -106,10 +101,9 @@ interface AddStepProps {
 export function AgentStep({ onboarding, onCommand }: AgentStepProps): ReactNode {
   const { data: server } = useQuery(serverQuery())
   const [chosen, setChosen] = useState('claude-code')
-  if (server === undefined) return <Loading what="the clients" rows={2} />
+  if (server === undefined) return <Loading what={WORDS.clients} rows={2} />
   const client = server.clients.find(({ name }) => name === chosen) ?? server.clients[0]
-  if (client === undefined)
-    return <p className="soft">Agents connect over MCP, which the config of this server turns off.</p>
+  if (client === undefined) return <p className="soft">{WORDS.agentsConnectOverMcpWhich}</p>
   return (
     <>
       <ClientChoice
@@ -139,23 +133,23 @@ function Arrival({ onboarding: { agent_call: call } }: { readonly onboarding: On
     return (
       <p className="row meta dim wait">
         <Icon name="lock" size={14} />
-        <span>Calls from agents are shown to credentials with the scope admin:calls.</span>
+        <span>{WORDS.callsFromAgentsAreShown}</span>
       </p>
     )
   if (call === null)
     return (
       <p className="row meta dim wait" role="status">
         <Icon name="running" size={14} className="is-running spin" />
-        <span>Waiting for the first call from an agent. This page will show it.</span>
+        <span>{WORDS.waitingForFirstCallFrom}</span>
       </p>
     )
   return (
     <p className="row meta wait" role="status">
-      <StateMark state="succeeded" label="The first call from an agent arrived" />
+      <StateMark state="succeeded" label={WORDS.firstCallFromAgentArrived} />
       <ToolName name={call.tool} />
       <span className="dim num">{formatClock(call.at)}</span>
       <Link className="link" to="/calls/$record" params={{ record: call.record }}>
-        See it in Calls
+        {WORDS.seeInCalls}
       </Link>
     </p>
   )
@@ -167,7 +161,7 @@ export function PermissionList({ server }: { readonly server: ServerAbout }): Re
   return (
     <ul className="open">
       <PermissionItem
-        name={`Listing and trying tools${server.needs_key ? '' : ', for everyone who can reach this address'}`}
+        name={WORDS.listingTryingTools(server.needs_key ? '' : WORDS.forEveryoneWhoCanReach)}
         isHeld
       />
       {PERMISSIONS.map(({ name, isHeldBy }) => (
@@ -181,10 +175,10 @@ const PERMISSIONS: readonly {
   readonly name: string
   readonly isHeldBy: (principal: Principal | null | undefined) => boolean
 }[] = [
-  { name: 'Adding sources', isHeldBy: (principal) => holdsServerScope(principal, 'admin:sources') },
-  { name: 'Creating keys', isHeldBy: (principal) => holdsScope(principal, 'admin:keys') },
-  { name: 'Deciding approvals', isHeldBy: (principal) => holdsScope(principal, 'approvals:respond') },
-  { name: 'Settling calls', isHeldBy: (principal) => holdsScope(principal, 'calls:settle') },
+  { name: WORDS.addingSources, isHeldBy: (principal) => holdsServerScope(principal, 'admin:sources') },
+  { name: WORDS.creatingKeys, isHeldBy: (principal) => holdsScope(principal, 'admin:keys') },
+  { name: WORDS.decidingApprovals, isHeldBy: (principal) => holdsScope(principal, 'approvals:respond') },
+  { name: WORDS.settlingCalls, isHeldBy: (principal) => holdsScope(principal, 'calls:settle') },
 ]
 
 interface PermissionItemProps {
@@ -199,7 +193,7 @@ function PermissionItem({ name, isHeld, isSignedIn = false }: PermissionItemProp
       <Icon name={isHeld ? 'check' : 'lock'} size={14} className={isHeld ? 'is-succeeded' : undefined} />
       <span>
         {name}
-        {!isHeld && (isSignedIn ? ': not allowed by your credential' : ': requires a sign-in')}
+        {!isHeld && (isSignedIn ? WORDS.notAllowedByYourCredential : WORDS.requiresSignIn)}
       </span>
     </li>
   )

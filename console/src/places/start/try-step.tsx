@@ -10,6 +10,7 @@ import { StateMark, ToolName } from '../../parts/meaning.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 import { type FirstTool, firstToolQuery, inputOf } from './first-tool.ts'
 import { type Outcome, useTryCall } from './try-call.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The step that calls a tool on the start page. `page.tsx` uses it.
@@ -28,24 +29,20 @@ export function TryStep({ isDone, onCommand, onDone }: TryStepProps): ReactNode 
   const found = useQuery(firstToolQuery)
   if (found.error !== null)
     return (
-      <Failed what="The tools could not be read" error={found.error} onRetry={() => void found.refetch()} />
+      <Failed what={WORDS.toolsCouldNotBeRead} error={found.error} onRetry={() => void found.refetch()} />
     )
-  if (found.data === undefined) return <Loading what="a tool" rows={2} />
+  if (found.data === undefined) return <Loading what={WORDS.tool} rows={2} />
   const { first, count } = found.data
   if (first === null)
     return (
       <p className="soft">
-        {count === 0
-          ? 'There are no tools here yet. Add a source first: its tools appear in the catalog.'
-          : 'Choose a tool in the '}
-        {count > 0 && (
-          <>
+        {count === 0 ? WORDS.thereAreNoToolsHere : WORDS.chooseToolIn}
+        {count > 0 &&
+          WORDS.runOnItsPage(
             <Link className="link" to="/tools">
-              catalog
-            </Link>
-            , and run it on its page.
-          </>
-        )}
+              {WORDS.tools}
+            </Link>,
+          )}
       </p>
     )
   return <TryTool {...first} isDone={isDone} onCommand={onCommand} onDone={onDone} />
@@ -69,8 +66,8 @@ function TryTool({ tool, fields, isDone, onCommand, onDone }: FirstTool & TrySte
         <Link className="tool-name-link" to="/tools/$id" params={{ id: tool.base }}>
           <ToolName name={tool.base} />
         </Link>{' '}
-        {tool.policy.tier === 'pure' ? 'only computes' : 'only reads'}.{' '}
-        {fields.length === 0 ? 'Run it.' : 'Change a value and run it.'}
+        {tool.policy.tier === 'pure' ? WORDS.onlyComputes : WORDS.onlyReads}.{' '}
+        {fields.length === 0 ? WORDS.run : WORDS.changeValueRun}
       </p>
       <RunAs isBusy={isRunning} />
       <form
@@ -94,7 +91,7 @@ function TryTool({ tool, fields, isDone, onCommand, onDone }: FirstTool & TrySte
           </Field>
         ))}
         <Button submits writes icon="play" isBusy={isRunning} off={off} kind={isDone ? 'plain' : 'primary'}>
-          {isAnswered ? 'Run again' : 'Run'}
+          {isAnswered ? WORDS.runAgain : WORDS.run2}
         </Button>
         {outcome !== undefined && <Answer outcome={outcome} />}
       </form>
@@ -111,11 +108,11 @@ function Answer({ outcome: { isGood, text, tookMs, record } }: { readonly outcom
         {text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH)}…` : text}
       </b>
       <span className="row meta">
-        <StateMark state={isGood ? 'succeeded' : 'failed'} label={isGood ? 'Succeeded' : 'Failed'} />
+        <StateMark state={isGood ? 'succeeded' : 'failed'} label={isGood ? WORDS.succeeded : WORDS.failed} />
         <span className="dim num">{formatDuration(tookMs)}</span>
         {record !== undefined && (
           <Link className="link" to="/calls/$record" params={{ record }}>
-            See it in Calls
+            {WORDS.seeInCalls}
           </Link>
         )}
       </span>

@@ -8,6 +8,7 @@ import { Note, Tag, Tier } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import type { ToolDetails } from './tool-data.ts'
 import { UsageStats } from './usage.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * The description, origin, problem and usage of a tool. `page.tsx` uses it. Only people who may see calls see the usage.
@@ -34,7 +35,7 @@ export function About({ tool }: { readonly tool: ToolDetails }): ReactNode {
               {shortHash(tool.definition_hash)}
             </span>
           </Tag>
-          <CopyButton text={tool.definition_hash} label="Copy definition hash" />
+          <CopyButton text={tool.definition_hash} label={WORDS.copyDefinitionHash} />
           {[...tool.tags, ...tool.toolsets.map((name) => `toolset ${name}`)].map((tag) => (
             <Tag key={tag}>{visibleText(tag)}</Tag>
           ))}
@@ -61,7 +62,7 @@ const ICONS: Readonly<Record<string, IconName>> = {
 
 const TO_SOURCES = (
   <Link className="btn sm" to="/sources">
-    Open Sources
+    {WORDS.openSources}
   </Link>
 )
 
@@ -72,20 +73,14 @@ function Trouble({ tool: { source, change } }: { readonly tool: ToolDetails }): 
     <>
       {isDown && (
         <Note tone="failed" action={TO_SOURCES}>
-          <b>
-            {source.key} has been {source.state} since {formatClock(source.since)}.
-          </b>{' '}
-          {source.reason ?? 'Calls fail until it is back.'}
+          <b>{WORDS.hasBeenSince(source.key, source.state, formatClock(source.since))}</b>{' '}
+          {source.reason ?? WORDS.callsFailUntilBack}
         </Note>
       )}
       {change !== null && (
         <Note tone="parked" action={TO_SOURCES}>
-          <b>
-            Its source changed the definition at {formatClock(change.since)} ({change.class}).
-          </b>{' '}
-          {change.suspended
-            ? 'It cannot be called until the change is decided.'
-            : 'The previous definition is served until the change is decided.'}
+          <b>{WORDS.itsSourceChangedDefinitionAt(formatClock(change.since), change.class)}</b>{' '}
+          {change.suspended ? WORDS.cannotBeCalledUntilChange : WORDS.previousDefinitionServedUntilChange}
         </Note>
       )}
     </>

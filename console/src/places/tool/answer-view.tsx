@@ -10,6 +10,7 @@ import { visibleJson, visibleText } from '../../parts/visible-text.ts'
 import { type Answer, runMsIn, type SentCall } from './call/call-wire.ts'
 import { otcBody, testOf } from './snippets.ts'
 import { isRecord } from './tool-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The answer to a call, with its times and its HTTP exchange. `call-outcome.tsx` uses it. The shown request has a placeholder
@@ -17,10 +18,10 @@ import { isRecord } from './tool-data.ts'
  */
 
 const VIEWS = [
-  { value: 'result', label: 'Result' },
-  { value: 'request', label: 'Request' },
-  { value: 'headers', label: 'Headers' },
-  { value: 'test', label: 'Test' },
+  { value: 'result', label: WORDS.result },
+  { value: 'request', label: WORDS.request },
+  { value: 'headers', label: WORDS.headers },
+  { value: 'test', label: WORDS.test },
 ] as const
 type View = (typeof VIEWS)[number]['value']
 
@@ -48,21 +49,17 @@ export function AnswerView({ answer, sent }: AnswerProps): ReactNode {
           ))}
         <span className="grow" />
         {sent !== undefined && (
-          <Segment label="View of the answer" value={view} options={views} onChange={setView} />
+          <Segment label={WORDS.viewAnswer} value={view} options={views} onChange={setView} />
         )}
       </div>
       {answer.isReplayed && (
-        <Note icon="replayed">
-          <b>Replayed.</b> The call was already recorded, so nothing ran again. This is the recorded answer.
-        </Note>
+        <Note icon="replayed">{WORDS.callWasAlreadyRecordedSo(<b>{WORDS.replayed}</b>)}</Note>
       )}
       <Timing answer={answer} />
       {view === 'result' && <Result answer={answer} outcome={outcome} />}
       {view === 'request' && sent !== undefined && <Request answer={answer} sent={sent} />}
       {view === 'headers' && <Headers answer={answer} />}
-      {view === 'test' && test !== undefined && (
-        <Code className="out" text={test} label="The call as a test" />
-      )}
+      {view === 'test' && test !== undefined && <Code className="out" text={test} label={WORDS.callAsTest} />}
     </>
   )
 }
@@ -88,15 +85,15 @@ interface Outcome {
 function outcomeOf({ status, body, text, isStopped = false }: Answer, tier?: TierName): Outcome {
   const result = isRecord(body) && isRecord(body.result) ? body.result : undefined
   if (result?.success === true)
-    return { isGood: true, state: 'succeeded', word: 'Succeeded', value: result.value }
+    return { isGood: true, state: 'succeeded', word: WORDS.succeeded, value: result.value }
   const error = isRecord(result?.error) ? result.error : isRecord(body) ? body : {}
   if (isStopped && result !== undefined)
-    return { isGood: false, state: 'skipped', word: 'Cancelled', advice: stoppedAdvice(tier) }
+    return { isGood: false, state: 'skipped', word: WORDS.cancelled, advice: stoppedAdvice(tier) }
   return {
     isGood: false,
     state: 'failed',
-    word: result === undefined ? 'Refused' : 'Failed',
-    message: textIn(error.message) ?? (text === '' ? `The server answered ${status}.` : text),
+    word: result === undefined ? WORDS.refused : WORDS.failed,
+    message: textIn(error.message) ?? (text === '' ? WORDS.serverAnswered(status) : text),
     ...(textIn(error.developer_message) === undefined
       ? {}
       : { developerMessage: textIn(error.developer_message) ?? '' }),
@@ -124,11 +121,11 @@ export function adviceFor(
   { hasResult = false, tier }: { readonly hasResult?: boolean; readonly tier?: TierName | undefined },
 ): string {
   if (hasResult && status !== 422 && status !== 401) {
-    if (error.can_retry === true) return 'Nothing took effect. The call may be repeated.'
-    return mayChange(tier) ? 'The tool may have run. Check the call before you run it again.' : ''
+    if (error.can_retry === true) return WORDS.nothingTookEffectCallMay
+    return mayChange(tier) ? WORDS.toolMayHaveRunCheck : ''
   }
   const isSaid = /\bNothing (was run|ran)\b/.test(textIn(error.message) ?? '')
-  return [isSaid ? '' : 'Nothing ran.', nextFor(status, error)].filter((part) => part !== '').join(' ')
+  return [isSaid ? '' : WORDS.nothingRan, nextFor(status, error)].filter((part) => part !== '').join(' ')
 }
 
 /** A call of an unknown tool is treated as one that changes something. */
@@ -137,17 +134,15 @@ function mayChange(tier: TierName | undefined): boolean {
 }
 
 function stoppedAdvice(tier: TierName | undefined): string {
-  return mayChange(tier)
-    ? 'You stopped this call. Effects so far remain: check the call before you run it again.'
-    : 'You stopped this call.'
+  return mayChange(tier) ? WORDS.youStoppedThisCallEffects : WORDS.youStoppedThisCall
 }
 
 function nextFor(status: number, error: Readonly<Record<string, unknown>>): string {
-  if (status === 422) return 'Invalid fields are marked in the form.'
-  if (status === 401) return 'Sign in again.'
+  if (status === 422) return WORDS.invalidFieldsAreMarkedIn
+  if (status === 401) return WORDS.signInAgain
   const missing = isRecord(error.missing_requirements) ? error.missing_requirements : {}
-  if (missing.secrets !== undefined || missing.authorization !== undefined) return 'See Requirements.'
-  return missing.user_id === undefined ? '' : 'Fill in the user id.'
+  if (missing.secrets !== undefined || missing.authorization !== undefined) return WORDS.seeRequirements
+  return missing.user_id === undefined ? '' : WORDS.fillInUserId
 }
 
 function Result({ answer, outcome }: { readonly answer: Answer; readonly outcome: Outcome }): ReactNode {
@@ -161,9 +156,9 @@ function Result({ answer, outcome }: { readonly answer: Answer; readonly outcome
         )}
         {outcome.advice !== '' && <p className="soft">{outcome.advice}</p>}
         {outcome.developerMessage !== undefined && (
-          <Code text={outcome.developerMessage} label="For developers" />
+          <Code text={outcome.developerMessage} label={WORDS.forDevelopers} />
         )}
-        {answer.body !== undefined && <Code text={visibleJson(answer.body)} label="The answer" isJson />}
+        {answer.body !== undefined && <Code text={visibleJson(answer.body)} label={WORDS.answer} isJson />}
       </div>
     )
   const blocks = contentOf(outcome.value)
@@ -172,9 +167,9 @@ function Result({ answer, outcome }: { readonly answer: Answer; readonly outcome
   )
   return (
     <>
-      {isUntrusted && <p className="meta dim">Untrusted content from an external server.</p>}
+      {isUntrusted && <p className="meta dim">{WORDS.untrustedContentFromExternalServer}</p>}
       {blocks !== undefined && <ContentBlocks blocks={blocks} />}
-      <Code className="out" text={visibleJson(outcome.value)} label="Output" isJson />
+      <Code className="out" text={visibleJson(outcome.value)} label={WORDS.output} isJson />
     </>
   )
 }
@@ -190,7 +185,7 @@ function Timing({ answer }: { readonly answer: Answer }): ReactNode {
     <figure className="timing">
       <svg
         role="img"
-        aria-label={`Time: ${formatDuration(runMs)} in the tool of ${formatDuration(total)}`}
+        aria-label={WORDS.timeInTool(formatDuration(runMs), formatDuration(total))}
         viewBox="0 0 100 6"
         preserveAspectRatio="none"
       >
@@ -198,9 +193,11 @@ function Timing({ answer }: { readonly answer: Answer }): ReactNode {
         <rect x={part + 0.4} width={Math.max(0, 99.6 - part)} height="6" rx="0.2" className="t1" />
       </svg>
       <figcaption className="num">
-        <span>run {formatDuration(runMs)}</span>
-        <span>overhead {formatDuration(rest)}</span>
-        {answer.waitedMs !== undefined && <span>waited for approval {formatDuration(answer.waitedMs)}</span>}
+        <span>{WORDS.run(formatDuration(runMs))}</span>
+        <span>{WORDS.overhead(formatDuration(rest))}</span>
+        {answer.waitedMs !== undefined && (
+          <span>{WORDS.waitedForApproval(formatDuration(answer.waitedMs))}</span>
+        )}
       </figcaption>
     </figure>
   )
@@ -210,7 +207,7 @@ function Timing({ answer }: { readonly answer: Answer }): ReactNode {
 function Request({ answer, sent }: { readonly answer: Answer; readonly sent: SentCall }): ReactNode {
   const session = useSession()
   const lines = [
-    'POST /tools/call HTTP/1.1',
+    WORDS.postToolsCallHttp1,
     `host: ${new URL(session?.server.url ?? location.origin).host}`,
     'accept: application/json',
     'content-type: application/json',
@@ -218,7 +215,7 @@ function Request({ answer, sent }: { readonly answer: Answer; readonly sent: Sen
     '',
     toJson(otcBody({ ...sent, callId: answer.callId })),
   ]
-  return <Code className="out" text={lines.join('\n')} label="Request" />
+  return <Code className="out" text={lines.join('\n')} label={WORDS.request} />
 }
 
 function Headers({ answer }: { readonly answer: Answer }): ReactNode {
@@ -226,8 +223,8 @@ function Headers({ answer }: { readonly answer: Answer }): ReactNode {
   return (
     <Code
       className="out"
-      text={[`HTTP/1.1 ${answer.status}`, ...lines].join('\n')}
-      label="Headers of the answer"
+      text={[WORDS.http11(answer.status), ...lines].join('\n')}
+      label={WORDS.headersAnswer}
     />
   )
 }

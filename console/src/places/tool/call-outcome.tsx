@@ -12,6 +12,7 @@ import { AnswerView } from './answer-view.tsx'
 import type { CallPhase } from './call/call-flow.ts'
 import type { CallControl } from './call/use-call.ts'
 import type { ToolDetails } from './tool-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The state of a call from sending to its answer, with what a person must do first. `try-panel.tsx` uses it. Only http(s)
@@ -26,8 +27,8 @@ export function CallOutcome({ tool, control, onContinue }: OutcomeProps): ReactN
     if (said !== '') announce(said)
   }, [phase.at])
   return (
-    <div className="result" role="region" aria-label="Result">
-      {phase.at === 'idle' && <p className="dim">Run the tool to see its result.</p>}
+    <div className="result" role="region" aria-label={WORDS.result}>
+      {phase.at === 'idle' && <p className="dim">{WORDS.runToolSeeItsResult}</p>}
       {phase.at === 'running' && <Running phase={phase} onStop={control.stop} />}
       {phase.at === 'parked' && <Parked phase={phase} onWithdraw={control.withdraw} />}
       {phase.at === 'resumable' && (
@@ -44,13 +45,13 @@ export function CallOutcome({ tool, control, onContinue }: OutcomeProps): ReactN
 /** Announced to screen readers; the answer itself is on the page. */
 const SAID: Readonly<Record<CallPhase['at'], string>> = {
   idle: '',
-  running: 'The call is running.',
-  parked: 'The call is waiting for approval.',
-  resumable: 'The call is waiting for approval.',
-  connecting: 'The call is waiting for access.',
-  lost: 'The outcome of the call is unknown.',
+  running: WORDS.callRunning,
+  parked: WORDS.callWaitingForApproval,
+  resumable: WORDS.callWaitingForApproval,
+  connecting: WORDS.callWaitingForAccess,
+  lost: WORDS.outcomeCallUnknown,
   unresolved: '',
-  answered: 'The answer has arrived.',
+  answered: WORDS.answerHasArrived,
 }
 
 interface OutcomeProps {
@@ -68,32 +69,28 @@ function Running({ phase, onStop }: { phase: PhaseOf<'running'>; onStop: () => v
   return (
     <div className="stack-3">
       <div className="result-head">
-        <StateMark state="running" label={phase.isStopping === true ? 'stopping' : 'running'} />
+        <StateMark state="running" label={phase.isStopping === true ? WORDS.stopping : WORDS.running} />
         <span className="num soft">{seconds > 0 ? `${seconds} s` : ''}</span>
         <span className="grow" />
-        <Button
-          isSmall
-          onClick={onStop}
-          off={phase.isStopping === true ? 'It was asked to stop.' : undefined}
-        >
-          Stop
+        <Button isSmall onClick={onStop} off={phase.isStopping === true ? WORDS.wasAskedStop : undefined}>
+          {WORDS.stop}
         </Button>
       </div>
       {progress !== undefined && (
         <div>
           <p className="row">
-            <span className="grow clip">{progress.message ?? 'Running'}</span>
+            <span className="grow clip">{progress.message ?? WORDS.running2}</span>
             <span className="num soft">
               {progress.done}
               {progress.total !== undefined && ` of ${progress.total}`}
             </span>
           </p>
           {progress.total !== undefined && (
-            <Meter label="Progress" value={progress.done} max={progress.total} isRunning />
+            <Meter label={WORDS.progress} value={progress.done} max={progress.total} isRunning />
           )}
         </div>
       )}
-      {phase.isStopping === true && <p className="soft">It was asked to stop. Effects so far remain.</p>}
+      {phase.isStopping === true && <p className="soft">{WORDS.wasAskedStopEffectsSo}</p>}
     </div>
   )
 }
@@ -109,7 +106,7 @@ function Parked({ phase, onWithdraw }: ParkedProps): ReactNode {
         action={
           mayOpen ? (
             <Link className="btn sm" to={address} target="_blank">
-              Open the approval
+              {WORDS.openApproval}
             </Link>
           ) : (
             <a
@@ -118,13 +115,12 @@ function Parked({ phase, onWithdraw }: ParkedProps): ReactNode {
               target="_blank"
               rel="noreferrer"
             >
-              Open the approval
+              {WORDS.openApproval}
             </a>
           )
         }
       >
-        Nothing ran yet. A person must approve this call. Leave this page open: the call continues after the
-        decision. The call ID is <code>{phase.callId}</code>.
+        {WORDS.nothingRanYetPersonMust(<code>{phase.callId}</code>)}
       </Note>
     </div>
   )
@@ -139,8 +135,8 @@ interface ParkedProps {
 function WaitsHead({ since, onWithdraw, children }: WaitsHeadProps): ReactNode {
   return (
     <div className="result-head">
-      <StateMark state="parked" label="Waiting for approval" />
-      <span className="num soft">since {formatClock(since)}</span>
+      <StateMark state="parked" label={WORDS.waitingForApproval} />
+      <span className="num soft">{WORDS.since(formatClock(since))}</span>
       {children}
       <span className="grow" />
       <Withdraw onWithdraw={onWithdraw} />
@@ -162,7 +158,7 @@ function Resumable({ phase, onContinue, onWithdraw }: ResumableProps): ReactNode
       <WaitsHead since={phase.since} onWithdraw={onWithdraw}>
         {phase.record !== undefined && mayOpen && (
           <Link className="link" to="/calls/$record" params={{ record: phase.record }}>
-            Open the call
+            {WORDS.openCall}
           </Link>
         )}
       </WaitsHead>
@@ -170,16 +166,12 @@ function Resumable({ phase, onContinue, onWithdraw }: ResumableProps): ReactNode
         tone="parked"
         action={
           <Button isSmall writes onClick={onContinue}>
-            Continue this call
+            {WORDS.continueThisCall}
           </Button>
         }
       >
-        {phase.isOtherInput === true && (
-          <b>The input above differs from the input of this call. Nothing was changed. </b>
-        )}
-        You made this call before the page was loaded, and nothing ran yet. Enter the same input above and
-        continue: it is sent with the same call ID, <code>{phase.callId}</code>, so it needs no second
-        approval.
+        {phase.isOtherInput === true && <b>{WORDS.inputAboveDiffersFromInput} </b>}
+        {WORDS.youMadeThisCallBefore(<code>{phase.callId}</code>)}
       </Note>
     </div>
   )
@@ -196,17 +188,17 @@ function Withdraw({ onWithdraw }: { readonly onWithdraw: () => Promise<void> }):
   return (
     <>
       <Button isSmall writes onClick={() => setAsking(true)}>
-        Withdraw call…
+        {WORDS.withdrawCall}
       </Button>
       <ConfirmDialog
-        title="Withdraw this call?"
-        verb="Withdraw call"
-        keep="Keep waiting"
+        title={WORDS.withdrawThisCall}
+        verb={WORDS.withdrawCall2}
+        keep={WORDS.keepWaiting}
         isOpen={isAsking}
         onClose={() => setAsking(false)}
         onConfirm={onWithdraw}
       >
-        <p>It ends at once without running, and can no longer be approved.</p>
+        <p>{WORDS.endsAtOnceWithoutRunning}</p>
       </ConfirmDialog>
     </>
   )
@@ -216,22 +208,21 @@ function Connecting({ phase, onStop }: { phase: PhaseOf<'connecting'>; onStop: (
   return (
     <div className="stack-3">
       <div className="result-head">
-        <StateMark state="parked" label="Waiting for access" />
+        <StateMark state="parked" label={WORDS.waitingForAccess} />
         <span className="grow" />
         <Button isSmall onClick={onStop}>
-          Give up
+          {WORDS.giveUp}
         </Button>
       </div>
       <Note
         tone="parked"
         action={phase.challenges.map(({ id, url, provider }) => (
           <a key={id} className="btn sm" href={safeAddress(url)} target="_blank" rel="noreferrer">
-            Connect {provider ?? 'the account'}
+            {WORDS.connect} {provider ?? WORDS.account}
           </a>
         ))}
       >
-        Nothing ran yet. The tool needs access to an account. Grant it on the page that opens; the call then
-        continues.
+        {WORDS.nothingRanYetToolNeeds}
       </Note>
     </div>
   )
@@ -248,36 +239,31 @@ function Lost({ tool, phase, onRetry }: LostProps): ReactNode {
     <div className="stack-3">
       <div className="result-head">
         <StateMark state="ambiguous" label={lostLabel(phase)} />
-        <span className="num soft">at {formatClock(phase.since)}</span>
+        <span className="num soft">{WORDS.at(formatClock(phase.since))}</span>
       </div>
       <Note
         tone="ambiguous"
         action={
           <Button isSmall onClick={onRetry}>
-            {phase.isOld ? 'Show result' : 'Retry'}
+            {phase.isOld ? WORDS.showResult : WORDS.retry}
           </Button>
         }
       >
-        {phase.message !== undefined && <b>The outcome could not be read: {visibleText(phase.message)} </b>}
-        {phase.isOld ? (
-          <>
-            You ran this tool before the page was loaded, and its answer was not shown. The call ID is{' '}
-            <code>{phase.callId}</code>.
-          </>
-        ) : (
-          <>
-            The call may have run. A retry sends the same call ID, <code>{phase.callId}</code>: if it ran, you
-            get the recorded answer{hasEffects ? ', so nothing runs twice.' : '.'}
-          </>
-        )}
+        {phase.message !== undefined && <b>{WORDS.outcomeCouldNotBeRead(visibleText(phase.message))}</b>}
+        {phase.isOld
+          ? WORDS.youRanThisToolBefore(<code>{phase.callId}</code>)
+          : WORDS.callMayHaveRunRetry(
+              <code>{phase.callId}</code>,
+              hasEffects ? WORDS.soNothingRunsTwice : '.',
+            )}
       </Note>
     </div>
   )
 }
 
 function lostLabel({ isOld, message }: PhaseOf<'lost'>): string {
-  if (isOld) return 'Result not shown yet'
-  return message === undefined ? 'The connection broke' : 'Outcome unknown'
+  if (isOld) return WORDS.resultNotShownYet
+  return message === undefined ? WORDS.connectionBroke : WORDS.outcomeUnknown
 }
 
 interface LostProps {

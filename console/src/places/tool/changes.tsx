@@ -4,6 +4,7 @@ import { countOf, formatClock, shortHash } from '../../parts/format.ts'
 import { Tag, type Tone } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import type { ToolDetails } from './tool-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The held changes of a tool, its accepted definition and earlier definitions. `page.tsx` uses it.
@@ -14,7 +15,7 @@ export function Changes({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const { pin, seen, versions, definition_hash: hash } = tool
   return (
     <section id="changes" aria-labelledby="changes-h">
-      <h2 id="changes-h">Changes</h2>
+      <h2 id="changes-h">{WORDS.changes}</h2>
       <ol className="changes">
         {pin !== null && pin.waiting !== null && (
           <>
@@ -22,7 +23,7 @@ export function Changes({ tool }: { readonly tool: ToolDetails }): ReactNode {
               <code className="strong">{pin.next_version ?? 'gone'}</code>
               <Tag tone={TONES[pin.waiting.class]}>{pin.waiting.class}</Tag>
               <span className="grow" dir="auto">
-                {visibleText(pin.waiting.reasons.join(' ')) || 'Waiting for a decision.'}
+                {visibleText(pin.waiting.reasons.join(' ')) || WORDS.waitingForDecision}
               </span>
               <When at={pin.waiting.seen_at} />
             </li>
@@ -34,9 +35,9 @@ export function Changes({ tool }: { readonly tool: ToolDetails }): ReactNode {
         {pin !== null && pin.hash !== null && (
           <li>
             <code className="strong">{pin.version ?? ''}</code>
-            <Tag>accepted</Tag>
+            <Tag>{WORDS.accepted}</Tag>
             <span className="grow clip dim">
-              {pin.accepted_by === null ? '' : `by ${pin.accepted_by}, `}
+              {pin.accepted_by === null ? '' : WORDS.by(pin.accepted_by)}
               <span className="mono">{shortHash(pin.hash)}</span>
             </span>
             <When at={pin.accepted_at} />
@@ -45,14 +46,14 @@ export function Changes({ tool }: { readonly tool: ToolDetails }): ReactNode {
         {versions.map((version) => (
           <li key={version.version}>
             <code className="strong">{version.version}</code>
-            <Tag>{version.definition_hash === hash ? 'shown here' : 'served'}</Tag>
+            <Tag>{version.definition_hash === hash ? WORDS.shownHere : 'served'}</Tag>
             <span className="grow clip dim mono">{shortHash(version.definition_hash)}</span>
           </li>
         ))}
         {earlierOf(tool).map((one) => (
           <li key={`${one.tool} ${one.definition_hash}`}>
             <code className="strong">{one.tool.split('@')[1]}</code>
-            <Tag>earlier</Tag>
+            <Tag>{WORDS.earlier}</Tag>
             <span className="grow clip dim">
               <span className="mono">{shortHash(one.definition_hash)}</span>, {countOf(one.calls, 'call')}
             </span>
@@ -60,9 +61,7 @@ export function Changes({ tool }: { readonly tool: ToolDetails }): ReactNode {
           </li>
         ))}
       </ol>
-      {seen === null && pin === null && (
-        <p className="dim">Definitions of earlier calls are shown to people with the scope admin:calls.</p>
-      )}
+      {seen === null && pin === null && <p className="dim">{WORDS.definitionsEarlierCallsAreShown}</p>}
     </section>
   )
 }

@@ -5,6 +5,7 @@ import { Code } from '../../parts/code.tsx'
 import { Segment } from '../../parts/tabs.tsx'
 import { type CopiedCall, LANGUAGES, type Language, PROTOCOLS, type Protocol, snippetOf } from './snippets.ts'
 import type { ToolDetails } from './tool-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * Shows the call as code in several languages and protocols, with a placeholder for the key. `try-panel.tsx` uses it.
@@ -17,23 +18,23 @@ export function CopyAs({ tool, input, userId }: CopyAsProps): ReactNode {
   const call = useCopied({ tool, input, userId })
   const text = snippetOf(language, protocol, call)
   return (
-    <section className="copy-part" aria-label="Copy as">
+    <section className="copy-part" aria-label={WORDS.copyAs}>
       <div className="copy-as">
         <Segment
-          label="Language"
+          label={WORDS.language}
           value={language}
           options={LANGUAGES.map((value) => ({ value, label: value }))}
           onChange={setLanguage}
         />
-        <span className="dim">over</span>
+        <span className="dim">{WORDS.over}</span>
         <Segment
-          label="Protocol"
+          label={WORDS.protocol}
           value={protocol}
           options={PROTOCOLS.map((value) => ({ value, label: value }))}
           onChange={setProtocol}
         />
       </div>
-      <Code text={text} label={`The call as ${language} over ${protocol}`} />
+      <Code text={text} label={WORDS.callAsOver(language, protocol)} />
     </section>
   )
 }

@@ -3,6 +3,7 @@ import type { ReactNode } from 'react'
 import { useSession } from '../../api/session.ts'
 import { Icon } from '../../parts/icon.tsx'
 import type { Requirement, ToolDetails } from './tool-data.ts'
+import { WORDS } from './words.tsx'
 
 /**
  * The credential that the call will use. The vault has one credential per kind and caller, and one for each of
@@ -18,9 +19,7 @@ export function CredentialUsed({ tool }: { readonly tool: ToolDetails }): ReactN
   const who = session?.server.isOpen === true ? 'anonymous' : isSignedIn ? principal.id : undefined
   return (
     <div className="field">
-      <span className="label">
-        Credential <span className="dim">from the vault</span>
-      </span>
+      <span className="label">{WORDS.credential(<span className="dim">{WORDS.fromVault}</span>)}</span>
       <ul className="stack-1">
         {needed.map((need) => (
           <li key={`${need.kind} ${need.id}`} className="row top">
@@ -37,25 +36,25 @@ export function CredentialUsed({ tool }: { readonly tool: ToolDetails }): ReactN
       </ul>
       {principal !== null && (
         <Link className="link meta" to="/access">
-          Open Access
+          {WORDS.openAccess}
         </Link>
       )}
     </div>
   )
 }
 
-const NO_CALLER = "none: an operator who runs a tool as a caller does not use the caller's credentials."
+const NO_CALLER = WORDS.noneOperatorWhoRunsTool
 
 function usedOf({ state }: Requirement, who: string): string {
-  if (state === 'per_user') return "stored for the call's user."
+  if (state === 'per_user') return WORDS.storedForCallsUser
   switch (state) {
     case 'met':
-      return `stored for ${who}.`
+      return WORDS.storedFor(who)
     case 'spent':
-      return `stored for ${who}, but no longer valid. Connect it again.`
+      return WORDS.storedForButNoLonger(who)
     case 'scopes':
-      return `stored for ${who}, but lacks a permission. Connect it again.`
+      return WORDS.storedForButLacksPermission(who)
     default:
-      return `not stored for ${who} yet.`
+      return WORDS.notStoredForYet(who)
   }
 }

@@ -21,6 +21,7 @@ import { Schemas } from './schemas.tsx'
 import { type ToolDetails, toolQuery, usageQuery } from './tool-data.ts'
 import { TryPanel } from './try-panel.tsx'
 import './tool.css'
+import { WORDS } from './words.tsx'
 
 /*
  * The page of one tool: documentation, with Try it beside it. The router loads it. The version is in the address.
@@ -40,7 +41,7 @@ export function ToolPage(): ReactNode {
       ) : error instanceof ApiError && error.status === 404 ? (
         <Unknown error={error} />
       ) : (
-        <Failed what="The tool could not be read" error={error} onRetry={() => void refetch()} />
+        <Failed what={WORDS.toolCouldNotBeRead} error={error} onRetry={() => void refetch()} />
       )}
     </Page>
   )
@@ -49,10 +50,10 @@ export function ToolPage(): ReactNode {
 function Unknown({ error }: { readonly error: unknown }): ReactNode {
   return (
     <Empty
-      title="There is no such tool"
+      title={WORDS.thereNoSuchTool}
       actions={
         <Link className="btn sm" to="/tools">
-          Open Tools
+          {WORDS.openTools}
         </Link>
       }
     >
@@ -68,8 +69,8 @@ function Shown({ tool }: { readonly tool: ToolDetails }): ReactNode {
     <Page
       title={tool.base}
       before={
-        <nav className="crumb" aria-label="Breadcrumb">
-          <Link to="/tools">Tools</Link>
+        <nav className="crumb" aria-label={WORDS.breadcrumb}>
+          <Link to="/tools">{WORDS.tools}</Link>
           <span aria-hidden="true">/</span>
         </nav>
       }
@@ -86,7 +87,7 @@ function Shown({ tool }: { readonly tool: ToolDetails }): ReactNode {
           <Changes tool={tool} />
         </article>
         <TryPanel key={tool.id} tool={tool} />
-        <PaneDivider name="tool" label="Width of the documentation" />
+        <PaneDivider name="tool" label={WORDS.widthDocumentation} />
       </div>
     </Page>
   )
@@ -101,7 +102,7 @@ function Versions({ tool }: { readonly tool: ToolDetails }): ReactNode {
     <Select
       isBare
       isMono
-      aria-label="Version"
+      aria-label={WORDS.version}
       value={tool.version}
       options={tool.versions.map(({ version }) => ({ value: version, label: label(version) }))}
       onChange={(event) => {
@@ -117,18 +118,16 @@ function OnThisPage({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const [range] = useTimeRange('24h')
   const { data: usage } = useQuery({ ...usageQuery(tool.base, range), enabled: maySee })
   return (
-    <nav className="tabs in-bar" aria-label="On this page">
-      <Part to="about">About</Part>
+    <nav className="tabs in-bar" aria-label={WORDS.onThisPage}>
+      <Part to="about">{WORDS.about}</Part>
       <Part to="try" className="narrow-only">
-        Try it
+        {WORDS.try}
       </Part>
-      <Part to="schemas">Schemas</Part>
-      <Part to="changes">
-        Changes<span className="count">{countChanges(tool)}</span>
-      </Part>
+      <Part to="schemas">{WORDS.schemas}</Part>
+      <Part to="changes">{WORDS.changes2(<span className="count">{countChanges(tool)}</span>)}</Part>
       {maySee && (
         <Link to="/calls" search={{ q: `tool:${tool.base}` }}>
-          Calls
+          {WORDS.calls}
           {usage !== undefined && <span className="count">{formatCount(usage.calls)}</span>}
         </Link>
       )}

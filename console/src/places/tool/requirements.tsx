@@ -9,6 +9,7 @@ import { Button, CopyButton } from '../../parts/button.tsx'
 import { Icon, type IconName } from '../../parts/icon.tsx'
 import { messageOf } from '../../parts/states.tsx'
 import type { Requirement, ToolDetails } from './tool-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The requirements of a tool besides its input, whether they are met, and how to meet them. `page.tsx` uses it.
@@ -18,9 +19,9 @@ import type { Requirement, ToolDetails } from './tool-data.ts'
 export function Requirements({ tool }: { readonly tool: ToolDetails }): ReactNode {
   return (
     <section aria-labelledby="requirements-heading" id="requirements">
-      <h2 id="requirements-heading">Requirements</h2>
+      <h2 id="requirements-heading">{WORDS.requirements}</h2>
       {tool.requirements.length === 0 ? (
-        <p className="soft">None</p>
+        <p className="soft">{WORDS.none}</p>
       ) : (
         <ul className="needs">
           {tool.requirements.map((requirement) => (
@@ -55,8 +56,8 @@ function SendAlong({
   const command = useLocalCommand(`collet call ${tool.id} ${option} ${quoted(`${requirement.id}=VALUE`)}`)
   if (requirement.kind === 'user') return null
   return (
-    <CopyButton text={command} label={`Copy command that sends ${requirement.id}`}>
-      Copy command
+    <CopyButton text={command} label={WORDS.copyCommandSends(requirement.id)}>
+      {WORDS.copyCommand}
     </CopyButton>
   )
 }
@@ -70,20 +71,20 @@ const MARKS: Readonly<Record<Requirement['state'], { name: IconName; className: 
 }
 
 function titleOf({ kind, id }: Requirement): string {
-  if (kind === 'scope') return `Scope ${id}`
-  return kind === 'user' ? 'User id' : kind === 'oauth' ? `${id} account` : `Secret ${id}`
+  if (kind === 'scope') return WORDS.scope(id)
+  return kind === 'user' ? WORDS.userId : kind === 'oauth' ? `${id} account` : WORDS.secret(id)
 }
 
 function stateOf({ kind, state }: Requirement): string {
-  if (kind === 'scope') return state === 'met' ? 'held by a caller' : 'no caller has it'
+  if (kind === 'scope') return state === 'met' ? WORDS.heldByCaller : WORDS.noCallerHas
   if (kind === 'user')
-    return state === 'missing' ? 'your credential names no user' : 'sent by the caller with each call'
+    return state === 'missing' ? WORDS.yourCredentialNamesNoUser : WORDS.sentByCallerWithEach
   return {
-    met: 'in the vault',
-    missing: 'not set',
-    spent: 'no longer valid',
-    scopes: 'lacks a permission',
-    per_user: 'one per user',
+    met: WORDS.inVault,
+    missing: WORDS.notSet,
+    spent: WORDS.noLongerValid,
+    scopes: WORDS.lacksPermission,
+    per_user: WORDS.onePerUser,
   }[state]
 }
 
@@ -99,9 +100,9 @@ function Connect({ requirement }: { readonly requirement: Requirement }): ReactN
     return (
       <CopyButton
         text={requirement.connect.command ?? ''}
-        label={`Copy command that makes a key with ${requirement.id}`}
+        label={WORDS.copyCommandMakesKeyWith(requirement.id)}
       >
-        Copy command
+        {WORDS.copyCommand}
       </CopyButton>
     )
   if (
@@ -114,20 +115,20 @@ function Connect({ requirement }: { readonly requirement: Requirement }): ReactN
   if (principal !== null && requirement.kind === 'oauth')
     return (
       <Link className="btn sm" to="/access" search={{ connect: requirement.id }}>
-        Connect
+        {WORDS.connect}
       </Link>
     )
   // A user's credential is set with a command that names the user.
   if (holdsScope(principal, 'admin:secrets') && requirement.state !== 'per_user')
     return (
       <Link className="btn sm" to="/access" search={{ set: requirement.id }}>
-        {requirement.state === 'met' ? 'Replace secret' : 'Set secret'}
+        {requirement.state === 'met' ? WORDS.replaceSecret : WORDS.setSecret}
       </Link>
     )
   if (requirement.connect.command === null) return null
   return (
-    <CopyButton text={requirement.connect.command} label={`Copy command that sets ${requirement.id}`}>
-      Copy command
+    <CopyButton text={requirement.connect.command} label={WORDS.copyCommandSets(requirement.id)}>
+      {WORDS.copyCommand}
     </CopyButton>
   )
 }
@@ -164,12 +165,12 @@ function ConnectAccount({ requirement }: { readonly requirement: Requirement }):
   if (url !== undefined && !isGiven)
     return (
       <a className="btn sm primary" href={url} target="_blank" rel="noreferrer">
-        Go to {requirement.id}
+        {WORDS.go(requirement.id)}
       </a>
     )
   return (
     <Button isSmall writes isBusy={link.isPending} onClick={() => link.mutate()}>
-      {requirement.state === 'met' || isGiven ? 'Connect another' : 'Connect'}
+      {requirement.state === 'met' || isGiven ? WORDS.connectAnother : WORDS.connect}
     </Button>
   )
 }

@@ -2,6 +2,7 @@ import type { ReactNode } from 'react'
 import { formatDuration } from '../../parts/format.ts'
 import { Icon, type IconName } from '../../parts/icon.tsx'
 import type { ToolDetails, ToolPolicy } from './tool-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The policy of a tool in words, with the policy's own values. `page.tsx` uses it.
@@ -11,7 +12,7 @@ import type { ToolDetails, ToolPolicy } from './tool-data.ts'
 export function Rules({ tool }: { readonly tool: ToolDetails }): ReactNode {
   return (
     <section aria-labelledby="rules-h">
-      <h2 id="rules-h">Permissions</h2>
+      <h2 id="rules-h">{WORDS.permissions}</h2>
       <ul className="rules">
         {rulesOf(tool).map(({ icon, text, word }) => (
           <li key={word}>
@@ -41,64 +42,58 @@ function rulesOf({ policy, keeps_state: keepsState, steps }: ToolDetails): reado
     ...(policy.tenants === null ? [] : [tenantRule(policy.tenants)]),
     {
       icon: 'clock',
-      text: `Times out after ${formatDuration(policy.timeout_ms)}.`,
+      text: WORDS.timesOutAfter(formatDuration(policy.timeout_ms)),
       word: 'timeout',
     },
     ...(keepsState
-      ? [{ icon: 'pin', text: 'Keeps state between calls of a session.', word: 'session' } as const]
+      ? [{ icon: 'pin', text: WORDS.keepsStateBetweenCallsSession, word: 'session' } as const]
       : []),
     ...(steps.length === 0
       ? []
-      : [{ icon: 'workflow', text: <>Calls {listed(steps)}.</>, word: 'workflow' } as const]),
+      : [{ icon: 'workflow', text: <>{WORDS.calls2(listed(steps))}</>, word: 'workflow' } as const]),
   ]
 }
 
 const TIERS: Readonly<Record<ToolPolicy['tier'], Rule>> = {
-  pure: { icon: 'eye', text: 'Computes only.', word: 'pure' },
-  read: { icon: 'eye', text: 'Reads. Changes nothing.', word: 'read' },
-  write: { icon: 'alert', text: 'Changes external state.', word: 'write' },
-  exec: { icon: 'terminal', text: "Runs a program on the server's machine.", word: 'exec' },
+  pure: { icon: 'eye', text: WORDS.computesOnly, word: 'pure' },
+  read: { icon: 'eye', text: WORDS.readsChangesNothing, word: 'read' },
+  write: { icon: 'alert', text: WORDS.changesExternalState, word: 'write' },
+  exec: { icon: 'terminal', text: WORDS.runsProgramOnServersMachine, word: 'exec' },
 }
 
 function egressRule({ egress, egress_allow: allowed }: ToolPolicy): Rule {
   const local = allowed ?? []
-  if (egress === 'none') return { icon: 'globe', text: 'No network access.', word: 'none' }
+  if (egress === 'none') return { icon: 'globe', text: WORDS.noNetworkAccess, word: 'none' }
   if (egress === 'safe-fetch')
     return {
       icon: 'globe',
       text: (
         <>
-          Network access only through the guarded fetch: public addresses
-          {local.length === 0 ? '' : <> and {listed(local)}</>}.
+          {WORDS.networkAccessOnlyThroughGuarded}
+          {local.length === 0 ? '' : <> {WORDS.and(listed(local))}</>}.
         </>
       ),
       word: 'safe-fetch',
     }
-  if (egress !== null)
-    return { icon: 'globe', text: 'Network access: declared by the source, not enforced.', word: egress }
-  return { icon: 'globe', text: 'Network access: not declared.', word: 'egress' }
+  if (egress !== null) return { icon: 'globe', text: WORDS.networkAccessDeclaredBySource, word: egress }
+  return { icon: 'globe', text: WORDS.networkAccessNotDeclared, word: 'egress' }
 }
 
 function approvalRule({ approval, approval_terms: terms }: ToolPolicy): Rule {
   if (approval === 'never' || terms === null)
-    return { icon: 'approvals', text: 'Runs without approval.', word: 'never' }
-  const who = terms.quorum > 1 ? `${terms.quorum} people approve` : 'a person approves'
+    return { icon: 'approvals', text: WORDS.runsWithoutApproval, word: 'never' }
+  const who = terms.quorum > 1 ? WORDS.peopleApprove(terms.quorum) : WORDS.personApproves
   const when =
     approval === 'conditional' && terms.by_rule
-      ? `Some calls wait until ${who} them; an approval rule selects them.`
-      : `Each call waits until ${who} it.`
+      ? WORDS.someCallsWaitUntilThem(who)
+      : WORDS.eachCallWaitsUntil(who)
   return {
     icon: 'approvals',
     text: (
       <>
-        {when} A request expires after {formatDuration(terms.expires_after_ms)}.
-        {terms.required_scope !== null && (
-          <>
-            {' '}
-            Approvers need the scope <b>{terms.required_scope}</b>.
-          </>
-        )}
-        {terms.self_approval && ' Callers may approve their own calls.'}
+        {WORDS.requestExpiresAfter(when, formatDuration(terms.expires_after_ms))}
+        {terms.required_scope !== null && <>{WORDS.approversNeedScope(<b>{terms.required_scope}</b>)}</>}
+        {terms.self_approval && WORDS.callersMayApproveTheirOwn}
       </>
     ),
     word: approval,
@@ -108,13 +103,13 @@ function approvalRule({ approval, approval_terms: terms }: ToolPolicy): Rule {
 function replayRule({ replay, tier, rerun_window_ms: windowMs }: ToolPolicy): Rule {
   const hasEffects = tier === 'write' || tier === 'exec'
   const cut = !hasEffects
-    ? 'it may run again.'
+    ? WORDS.mayRunAgain
     : replay === 'idempotent'
-      ? `it may run again within ${formatDuration(windowMs)}.`
-      : 'an operator must settle it first.'
+      ? WORDS.mayRunAgainWithin(formatDuration(windowMs))
+      : WORDS.operatorMustSettleFirst
   return {
     icon: 'loop',
-    text: `Retries with the same call ID return the stored result. After a crash, ${cut}`,
+    text: WORDS.retriesWithSameCallId(cut),
     word: replay,
   }
 }
@@ -122,11 +117,7 @@ function replayRule({ replay, tier, rerun_window_ms: windowMs }: ToolPolicy): Ru
 function scopeRule({ scopes }: ToolPolicy): Rule {
   return {
     icon: 'lock',
-    text: (
-      <>
-        Callers need the scope{scopes.length === 1 ? '' : 's'} {listed(scopes)}.
-      </>
-    ),
+    text: <>{WORDS.callersNeedScope(scopes.length === 1 ? '' : 's', listed(scopes))}</>,
     word: 'scopes',
   }
 }
@@ -134,11 +125,7 @@ function scopeRule({ scopes }: ToolPolicy): Rule {
 function tenantRule(tenants: readonly string[]): Rule {
   return {
     icon: 'lock',
-    text: (
-      <>
-        Only for the tenant{tenants.length === 1 ? '' : 's'} {listed(tenants)}.
-      </>
-    ),
+    text: <>{WORDS.onlyForTenant(tenants.length === 1 ? '' : 's', listed(tenants))}</>,
     word: 'tenants',
   }
 }

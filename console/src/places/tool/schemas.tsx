@@ -5,6 +5,7 @@ import { Segment } from '../../parts/tabs.tsx'
 import { visibleJson, visibleText } from '../../parts/visible-text.ts'
 import { describeSchema, typeWords } from './schema-words.ts'
 import type { Schema, ToolDetails } from './tool-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * Input and output of a tool: readable, as JSON Schema, and as sent to models. `page.tsx` uses it. The view is in the
@@ -12,13 +13,13 @@ import type { Schema, ToolDetails } from './tool-data.ts'
  */
 
 const VIEWS = [
-  { value: 'readable', label: 'Readable' },
-  { value: 'raw', label: 'JSON Schema' },
-  { value: 'model', label: 'Model’s view' },
+  { value: 'readable', label: WORDS.readable },
+  { value: 'raw', label: WORDS.jsonSchema },
+  { value: 'model', label: WORDS.modelsView },
 ] as const
 const MODELS = [
-  { value: 'openai', label: 'OpenAI' },
-  { value: 'anthropic', label: 'Anthropic' },
+  { value: 'openai', label: WORDS.openai },
+  { value: 'anthropic', label: WORDS.anthropic },
   { value: 'mcp', label: 'MCP' },
 ] as const
 type ViewName = (typeof VIEWS)[number]['value']
@@ -30,11 +31,11 @@ export function Schemas({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const view = VIEWS.find(({ value }) => value === search.schema)?.value ?? 'readable'
   const model = MODELS.find(({ value }) => value === search.model)?.value ?? 'openai'
   return (
-    <section id="schemas" className="stack-3" aria-label="Schemas">
+    <section id="schemas" className="stack-3" aria-label={WORDS.schemas}>
       <div className="sec-head">
-        <h2 className="grow">{view === 'model' ? 'Model definition' : 'Input'}</h2>
+        <h2 className="grow">{view === 'model' ? WORDS.modelDefinition : WORDS.input}</h2>
         <Segment<ViewName>
-          label="View of the schema"
+          label={WORDS.viewSchema}
           value={view}
           options={VIEWS}
           onChange={(schema) => setSearch({ schema: schema === 'readable' ? '' : schema })}
@@ -43,18 +44,18 @@ export function Schemas({ tool }: { readonly tool: ToolDetails }): ReactNode {
       {view === 'model' ? (
         <>
           <Segment<ModelName>
-            label="Format"
+            label={WORDS.format}
             value={model}
             options={MODELS}
             onChange={(next) => setSearch({ model: next === 'openai' ? '' : next })}
           />
-          <Code text={visibleJson(tool.model[model])} label="Definition for models" isJson />
+          <Code text={visibleJson(tool.model[model])} label={WORDS.definitionForModels} isJson />
         </>
       ) : (
         <>
-          <SchemaView schema={tool.input_schema} label="Input schema" isRaw={view === 'raw'} />
-          <h2>Output</h2>
-          <SchemaView schema={tool.output_schema} label="Output schema" isRaw={view === 'raw'} />
+          <SchemaView schema={tool.input_schema} label={WORDS.inputSchema} isRaw={view === 'raw'} />
+          <h2>{WORDS.output}</h2>
+          <SchemaView schema={tool.output_schema} label={WORDS.outputSchema} isRaw={view === 'raw'} />
         </>
       )}
     </section>
@@ -62,7 +63,7 @@ export function Schemas({ tool }: { readonly tool: ToolDetails }): ReactNode {
 }
 
 function SchemaView({ schema, label, isRaw }: SchemaViewProps): ReactNode {
-  if (schema === null) return <p className="soft">None</p>
+  if (schema === null) return <p className="soft">{WORDS.none}</p>
   if (isRaw) return <Code text={visibleJson(schema)} label={label} isJson />
   return <Readable schema={schema} />
 }
@@ -78,7 +79,7 @@ function Readable({ schema }: { readonly schema: Schema }): ReactNode {
   if (rows.length === 0)
     return (
       <p className="soft">
-        {Object.keys(schema).length === 0 ? 'No output schema' : visibleText(typeWords(schema))}
+        {Object.keys(schema).length === 0 ? WORDS.noOutputSchema : visibleText(typeWords(schema))}
         {typeof schema.description === 'string' && (
           <>
             {' · '}
@@ -97,7 +98,7 @@ function Readable({ schema }: { readonly schema: Schema }): ReactNode {
               <span className="dim" dir="auto">
                 {visibleText(row.type)}
               </span>
-              {row.isRequired && <span className="req">required</span>}
+              {row.isRequired && <span className="req">{WORDS.required}</span>}
             </div>
             {row.description !== undefined && (
               <p className="soft" dir="auto">
@@ -105,19 +106,15 @@ function Readable({ schema }: { readonly schema: Schema }): ReactNode {
               </p>
             )}
             {row.choices.length > 0 && (
-              <p className="soft">
-                One of <code>{visibleText(row.choices.join(', '))}</code>
-              </p>
+              <p className="soft">{WORDS.one(<code>{visibleText(row.choices.join(', '))}</code>)}</p>
             )}
             {row.defaultValue !== undefined && (
-              <p className="soft">
-                Default: <code>{visibleText(row.defaultValue)}</code>
-              </p>
+              <p className="soft">{WORDS.defaultWord3(<code>{visibleText(row.defaultValue)}</code>)}</p>
             )}
           </li>
         ))}
       </ul>
-      {isCut && <p className="dim">Nested values are left out. The JSON Schema has all of them.</p>}
+      {isCut && <p className="dim">{WORDS.nestedValuesAreLeftOut}</p>}
     </>
   )
 }

@@ -22,6 +22,7 @@ import { CredentialUsed } from './credential-used.tsx'
 import { fieldErrorsOf } from './field-errors.ts'
 import { kindOfInput } from './schema-words.ts'
 import { isRecord, type ToolDetails, usageOf } from './tool-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * Calls the tool: the form and the JSON beside it are two views of one input. `page.tsx` uses it.
@@ -41,11 +42,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const isPending = call.phase.at === 'running' || call.phase.at === 'parked'
   const runAs = useRunAs()
   const lacksCaller = runAs.isNeeded && runAs.caller === undefined
-  const off = lacksCaller
-    ? CHOOSE_CALLER
-    : draft.problem === undefined
-      ? undefined
-      : 'The input is not valid JSON.'
+  const off = lacksCaller ? CHOOSE_CALLER : draft.problem === undefined ? undefined : WORDS.inputNotValidJson
   const sent = { tool, input: draft.input, userId: needsUser && userId !== '' ? userId : undefined }
   const run = (): void => {
     if (off === undefined && !isPending) call.run(sent)
@@ -71,11 +68,11 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
       >
         <div className="try-head">
           <h2 id="try-it" className="grow">
-            Try it
+            {WORDS.try}
           </h2>
           <Examples tool={tool} onChoose={draft.setInput} />
           <Button submits writes kind="primary" icon="play" isBusy={isPending} off={off}>
-            {hasEffects ? 'Run for real' : 'Run'}
+            {hasEffects ? WORDS.runForReal : WORDS.run2}
             <kbd>{RUN_KEYS}</kbd>
           </Button>
         </div>
@@ -84,7 +81,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
         <div className="try-cols">
           <div className="stack-3">
             {kind === 'fields' ? (
-              <Suspense fallback={<Loading what="the form" rows={3} />}>
+              <Suspense fallback={<Loading what={WORDS.form} rows={3} />}>
                 <InputForm
                   schema={tool.input_schema}
                   value={draft.input}
@@ -96,7 +93,7 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
               <p className="soft">{NO_FIELDS_TEXT[kind]}</p>
             )}
             {needsUser && (
-              <Field label="User id" note="the user that the call is for">
+              <Field label={WORDS.userId} note={WORDS.userCallFor}>
                 {(control) => (
                   <TextInput
                     {...control}
@@ -124,18 +121,17 @@ export function TryPanel({ tool }: { readonly tool: ToolDetails }): ReactNode {
   )
 }
 
-const RUN_KEYS = /Mac|iP(hone|ad|od)/.test(navigator.userAgent) ? '⌘↵' : 'Ctrl ↵'
+const RUN_KEYS = /Mac|iP(hone|ad|od)/.test(navigator.userAgent) ? '⌘↵' : WORDS.ctrl
 const NO_FIELDS_TEXT = {
-  anything: 'This tool declares no parameters. Run it as it is, or enter JSON.',
-  nothing: 'This tool takes no input.',
+  anything: WORDS.thisToolDeclaresNoParameters,
+  nothing: WORDS.thisToolTakesNoInput,
 }
 
 function Effects({ tool }: { readonly tool: ToolDetails }): ReactNode {
   const { tier, approval } = tool.policy
-  const does = tier === 'exec' ? 'runs a program' : 'changes something'
-  if (approval === 'always')
-    return <Note>It {does}. The call waits for approval, like that of any caller.</Note>
-  return <Note>It really {does}. One call runs once, even if the connection breaks.</Note>
+  const does = tier === 'exec' ? WORDS.runsProgram : WORDS.changesSomething
+  if (approval === 'always') return <Note>{WORDS.callWaitsForApprovalLike(does)}</Note>
+  return <Note>{WORDS.reallyOneCallRunsOnce(does)}</Note>
 }
 
 function Examples({ tool, onChoose }: ExamplesProps): ReactNode {
@@ -144,11 +140,11 @@ function Examples({ tool, onChoose }: ExamplesProps): ReactNode {
   return (
     <Select
       isBare
-      aria-label="Example"
+      aria-label={WORDS.example}
       value={chosen}
       options={tool.examples.map((example, index) => ({
         value: String(index),
-        label: visibleText(`Example: ${nameOfExample(example)}`),
+        label: visibleText(WORDS.example2(nameOfExample(example))),
       }))}
       onChange={(event) => {
         setChosen(event.currentTarget.value)
@@ -204,7 +200,7 @@ function useDraft(tool: ToolDetails): Draft {
         setInput(JSON.parse(next))
         setProblem(undefined)
       } catch (error) {
-        setProblem(error instanceof Error ? error.message : 'Not valid JSON.')
+        setProblem(error instanceof Error ? error.message : WORDS.notValidJson)
       }
     },
   }
@@ -230,15 +226,15 @@ function JsonInput({ draft, schema }: JsonInputProps): ReactNode {
   return (
     <div className="code json-edit">
       <div className="code-head">
-        <span className="grow">Input as JSON</span>
+        <span className="grow">{WORDS.inputAsJson}</span>
         <span className={check.isGood ? 'row is-succeeded' : 'row is-parked'} title={check.why}>
           <Icon name={check.isGood ? 'succeeded' : 'alert'} size={14} />
           <span>{check.word}</span>
         </span>
-        <CopyButton text={draft.text} label="Copy input" />
+        <CopyButton text={draft.text} label={WORDS.copyInput} />
       </div>
       <JsonEditor
-        label="Input as JSON"
+        label={WORDS.inputAsJson}
         text={draft.text}
         schema={schema}
         problem={check.why}
@@ -272,7 +268,7 @@ function useInputCheck({ input, problem }: Draft, schema: ToolDetails['input_sch
     }
   }, [])
   const errors = useMemo(() => check?.(schema, input), [check, schema, input])
-  if (problem !== undefined) return { isGood: false, word: 'not JSON', why: problem }
+  if (problem !== undefined) return { isGood: false, word: WORDS.notJson, why: problem }
   if (errors === undefined) return { isGood: true, word: 'JSON' }
   const [first] = errors
   if (first === undefined) return { isGood: true, word: 'valid' }

@@ -7,6 +7,7 @@ import { RangePicker } from '../../parts/charts/range-picker.tsx'
 import { fixedRange } from '../../parts/charts/time-range.ts'
 import { formatCount, formatDuration } from '../../parts/format.ts'
 import { type Usage, usageQuery } from './tool-data.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The usage of a tool over a time range: calls, errors and run times, with charts. `about.tsx` uses it. Only people who may see
@@ -26,7 +27,7 @@ export function UsageStats({ id }: { readonly id: string }): ReactNode {
   return (
     <section aria-labelledby="usage-h" className="stack-3">
       <div className="row">
-        <h2 id="usage-h">Usage</h2>
+        <h2 id="usage-h">{WORDS.usage}</h2>
         <span className="grow" />
         <RangePicker range={range} onChange={setRange} />
       </div>
@@ -54,11 +55,11 @@ function UsageCharts({ usage, onSelect }: UsageChartsProps): ReactNode {
       times: buckets.map(({ at }) => Date.parse(at)),
       counts: [
         {
-          name: 'Without error',
+          name: WORDS.withoutError,
           tone: 'ok' as const,
           values: buckets.map(({ calls, errors }) => calls - errors),
         },
-        { name: 'Errors', tone: 'bad' as const, values: buckets.map(({ errors }) => errors) },
+        { name: WORDS.errors, tone: 'bad' as const, values: buckets.map(({ errors }) => errors) },
       ],
       durations: [
         { name: 'p50', tone: 'strong' as const, values: column('p50_ms') },
@@ -74,7 +75,7 @@ function UsageCharts({ usage, onSelect }: UsageChartsProps): ReactNode {
         kind="bars"
         series={counts}
         format={formatCount}
-        summary={`${formatCount(usage.calls)} calls, ${formatCount(usage.errors)} errors`}
+        summary={WORDS.callsErrors(formatCount(usage.calls), formatCount(usage.errors))}
       />
       {usage.p50_ms !== null && usage.p95_ms !== null && (
         <Chart
@@ -82,7 +83,7 @@ function UsageCharts({ usage, onSelect }: UsageChartsProps): ReactNode {
           kind="lines"
           series={durations}
           format={formatDuration}
-          summary={`Run time: p50 ${formatDuration(usage.p50_ms)}, p95 ${formatDuration(usage.p95_ms)}`}
+          summary={WORDS.runTimeP50P95(formatDuration(usage.p50_ms), formatDuration(usage.p95_ms))}
         />
       )}
     </>

@@ -2,6 +2,7 @@ import type { ReactNode } from 'react'
 import type { Condition } from '../../api/tools.ts'
 import { formatClock } from '../../parts/format.ts'
 import { Icon, type IconName } from '../../parts/icon.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * The most serious problem of a tool in a few words. `tool-table.tsx` uses it. It is empty if there is none.
@@ -31,37 +32,36 @@ function textFor(condition: Condition): ConditionText {
     case 'unavailable':
       return {
         ...{ icon: 'failed', tone: 'is-failed' },
-        text: `Unavailable${since(condition.source.since)}`,
+        text: WORDS.unavailable(since(condition.source.since)),
         more: condition.source.reason ?? undefined,
       }
     case 'degraded':
       return {
         ...{ icon: 'alert', tone: 'is-parked' },
-        text: `Degraded${since(condition.source.since)}`,
+        text: WORDS.degraded(since(condition.source.since)),
         more: condition.source.reason ?? undefined,
       }
     case 'held':
       return {
-        ...{ icon: 'pin', tone: 'is-parked', text: `Change held · ${condition.change.class}` },
-        more: condition.change.suspended ? 'Calls are rejected until the change is decided.' : undefined,
+        ...{ icon: 'pin', tone: 'is-parked', text: WORDS.changeHeld(condition.change.class) },
+        more: condition.change.suspended ? WORDS.callsAreRejectedUntilChange : undefined,
       }
     case 'missing':
       return { icon: 'key', tone: 'is-parked', ...missing(condition.requirement) }
     case 'deprecated':
-      return { icon: 'clock', tone: 'is-quiet', text: 'Deprecated' }
+      return { icon: 'clock', tone: 'is-quiet', text: WORDS.deprecated }
   }
 }
 
 type Requirement = Extract<Condition, { kind: 'missing' }>['requirement']
 
 function missing({ kind, id, state }: Requirement): Pick<ConditionText, 'text' | 'more'> {
-  if (kind === 'user') return { text: 'Needs a proven user' }
-  if (kind === 'scope') return { text: `No caller has ${id}` }
-  if (kind === 'secret') return { text: 'Set a secret', more: id }
-  if (state === 'scopes')
-    return { text: `Connect ${id} again`, more: `The access to ${id} lacks a permission.` }
-  if (state === 'spent') return { text: `Connect ${id} again`, more: `${id} refused to renew access.` }
-  return { text: `Connect ${id}` }
+  if (kind === 'user') return { text: WORDS.needsProvenUser }
+  if (kind === 'scope') return { text: WORDS.noCallerHas(id) }
+  if (kind === 'secret') return { text: WORDS.setSecret, more: id }
+  if (state === 'scopes') return { text: WORDS.connectAgain(id), more: WORDS.accessLacksPermission(id) }
+  if (state === 'spent') return { text: WORDS.connectAgain(id), more: WORDS.refusedRenewAccess(id) }
+  return { text: WORDS.connect(id) }
 }
 
 /** The time without seconds, which the tool's page shows. */

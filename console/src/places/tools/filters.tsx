@@ -3,6 +3,7 @@ import { FILTERS, ORDERS, type Order, type SearchableTools } from '../../api/too
 import { SearchInput, Select } from '../../parts/field.tsx'
 import { Filter, type FilterOption } from '../../parts/menu.tsx'
 import { FILTER_NAMES, type FilterName, type ToolQuery } from './tool-query.ts'
+import { WORDS } from './words.tsx'
 
 /*
  * The search, filters and order of the catalog. `page.tsx` and `tool-table.tsx` use it. Each choice shows how many tools it
@@ -14,14 +15,14 @@ export function ToolsBar({ query, tools, found, mayCount, onDown, onEnter }: Too
   return (
     <div className="tools-bar" role="search">
       <SearchInput
-        label="Search tools"
-        placeholder="Search by name, purpose or field"
+        label={WORDS.searchTools}
+        placeholder={WORDS.searchByNamePurposeOr}
         value={query.text}
         onChange={query.setText}
         onDown={onDown}
         onEnter={onEnter}
       />
-      <div className="filters" role="group" aria-label="Filters">
+      <div className="filters" role="group" aria-label={WORDS.filters}>
         {FILTER_NAMES.map((name) => (
           <ToolFilter key={name} name={name} query={query} tools={tools} />
         ))}
@@ -30,7 +31,7 @@ export function ToolsBar({ query, tools, found, mayCount, onDown, onEnter }: Too
         <span role="status">{found}</span>
         <Select
           isBare
-          aria-label="Order"
+          aria-label={WORDS.order}
           value={query.order ?? ''}
           onChange={({ currentTarget: { value } }) => query.setOrder(ORDERS.find((order) => order === value))}
           options={ordersFor(query, mayCount)}
@@ -54,7 +55,7 @@ interface ToolsBarProps {
 }
 
 /** The label of tools that are not imported. */
-export const OWN_TOOLS = 'this config'
+export const OWN_TOOLS = WORDS.thisConfig
 
 /** The props do not change while a person types, so that only the rows are redrawn. */
 function ToolFilter({ name, query, tools }: ToolFilterProps): ReactNode {
@@ -81,20 +82,20 @@ interface ToolFilterProps extends Pick<ToolsBarProps, 'query' | 'tools'> {
 const NONE: readonly string[] = []
 
 const LABELS = {
-  source: 'Source',
-  tier: 'Tier',
-  approval: 'Approval',
-  needs: 'Needs',
-  health: 'Health',
+  source: WORDS.source,
+  tier: WORDS.tier,
+  approval: WORDS.approval,
+  needs: WORDS.needs,
+  health: WORDS.health,
 } as const satisfies Record<FilterName, string>
 
 const VALUE_LABELS: ReadonlyMap<string, string> = new Map([
-  ['missing', 'something missing'],
-  ['oauth', 'an account'],
-  ['secret', 'a secret'],
-  ['user', 'a user id'],
-  ['scope', 'a scope'],
-  ['held', 'change held'],
+  ['missing', WORDS.somethingMissing],
+  ['oauth', WORDS.account],
+  ['secret', WORDS.secret],
+  ['user', WORDS.userId],
+  ['scope', WORDS.scope],
+  ['held', WORDS.changeHeld2],
 ])
 
 function optionsOf(
@@ -123,11 +124,11 @@ function byLetters(left: string, right: string): number {
 }
 
 const ORDER_LABELS = {
-  name: 'By name',
-  source: 'By source',
-  tier: 'By tier',
-  condition: 'By condition',
-  calls: 'Most called first',
+  name: WORDS.byName,
+  source: WORDS.bySource,
+  tier: WORDS.byTier,
+  condition: WORDS.byCondition,
+  calls: WORDS.mostCalledFirst,
 } as const satisfies Record<Order, string>
 
 /** The available orders. The default is by relevance, or by name without a search. */
@@ -139,7 +140,7 @@ function ordersFor({ text, order }: ToolQuery, mayCount: boolean) {
     return each !== 'name' || hasText
   })
   return [
-    { value: '', label: hasText ? 'Best match' : 'By name' },
+    { value: '', label: hasText ? WORDS.bestMatch : WORDS.byName },
     ...offered.map((each) => ({ value: each, label: ORDER_LABELS[each] })),
   ]
 }

@@ -23,6 +23,7 @@ import { visibleText } from '../../parts/visible-text.ts'
 import { ToolsBar } from './filters.tsx'
 import { FILTER_NAMES, type ToolQuery, useToolQuery } from './tool-query.ts'
 import { type ToolRows, ToolTable } from './tool-table.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * The page with all tools that the person may see. The router loads it. The list is fetched again at an interval.
@@ -38,26 +39,26 @@ export function ToolsPage(): ReactNode {
   usePageCommand(query.command)
   return (
     <Page
-      title="Tools"
-      sub={data === undefined ? undefined : countOf(data.listing.tools.length, 'tool')}
+      title={WORDS.tools}
+      sub={data === undefined ? undefined : countOf(data.listing.tools.length, WORDS.tool)}
       actions={
         <>
           <ViewsMenu page="/tools" />
           <Link className="btn quiet" to="/models">
-            What models see
+            {WORDS.whatModelsSee}
           </Link>
           <Link className="btn" to="/sources">
             <Icon name="plus" size={14} />
-            Add a source
+            {WORDS.addSource}
           </Link>
         </>
       }
     >
       <LongList />
       {data !== undefined && <Catalog tools={data} query={query} />}
-      {data === undefined && error === null && <Loading what="tools" rows={10} />}
+      {data === undefined && error === null && <Loading what={WORDS.tools2} rows={10} />}
       {data === undefined && error !== null && (
-        <Failed what="The tools could not be listed" error={error} onRetry={() => void refetch()}>
+        <Failed what={WORDS.toolsCouldNotBeListed} error={error} onRetry={() => void refetch()}>
           <Command text="collet doctor" />
         </Failed>
       )}
@@ -78,11 +79,11 @@ function LongList(): ReactNode {
       icon="alert"
       action={
         <Link className="btn sm" to="/models">
-          What models see
+          {WORDS.whatModelsSee}
         </Link>
       }
     >
-      A model that gets this list reads about {formatCount(data.list.tokens)} tokens with it.
+      {WORDS.modelGetsThisListReads(formatCount(data.list.tokens))}
     </Banner>
   )
 }
@@ -144,14 +145,14 @@ function NothingFound({ query }: { readonly query: ToolQuery }): ReactNode {
   const words = text.trim() === '' ? [] : [`"${text.trim()}"`]
   return (
     <Empty
-      title={visibleText(`No tool matches ${[...words, ...set].join(', ')}`)}
+      title={visibleText(WORDS.noToolMatches([...words, ...set].join(', ')))}
       actions={
         <Button isSmall onClick={query.clear}>
-          Clear search and filters
+          {WORDS.clearSearchFilters}
         </Button>
       }
     >
-      Names, purpose, tags and fields are searched; every word must be found.
+      {WORDS.namesPurposeTagsFieldsAre}
     </Empty>
   )
 }
@@ -159,15 +160,14 @@ function NothingFound({ query }: { readonly query: ToolQuery }): ReactNode {
 function NoTools(): ReactNode {
   return (
     <Empty
-      title="No tools yet"
+      title={WORDS.noToolsYet}
       actions={
         <Link className="btn sm" to="/sources">
-          Add a source
+          {WORDS.addSource}
         </Link>
       }
     >
-      Tools appear here as soon as a source is added, or a tool of your own is in the config. In a terminal:{' '}
-      <Command text="collet import URL" />
+      {WORDS.toolsAppearHereAsSoon(<Command text="collet import URL" />)}
     </Empty>
   )
 }

@@ -19,19 +19,20 @@ import { type Column, Table, useListKeys } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { ConditionMark } from './condition.tsx'
 import { OWN_TOOLS } from './filters.tsx'
+import { WORDS } from './words.tsx'
 
 /*
  * Draws the found tools. `page.tsx` uses it. Only rows in view are in the document.
  */
 
 const COLUMNS: readonly Column[] = [
-  { title: 'Tool' },
-  { title: 'Source', className: 'c-source' },
-  { title: 'Tier', className: 'c-tier' },
-  { title: 'Egress', className: 'c-egress' },
-  { title: 'Approval', className: 'c-appr' },
-  { title: 'Condition', className: 'c-cond' },
-  { title: 'Version', className: 'c-ver', isEnd: true },
+  { title: WORDS.tool2 },
+  { title: WORDS.source, className: 'c-source' },
+  { title: WORDS.tier, className: 'c-tier' },
+  { title: WORDS.egress, className: 'c-egress' },
+  { title: WORDS.approval, className: 'c-appr' },
+  { title: WORDS.condition, className: 'c-cond' },
+  { title: WORDS.version, className: 'c-ver', isEnd: true },
 ]
 
 /** Height of a row on a wide page; on a phone rows are measured. */
@@ -70,7 +71,12 @@ export function ToolTable({ found, sources, ref }: ToolTableProps): ReactNode {
   const before = first === undefined ? 0 : first.start - above
   const after = last === undefined ? 0 : list.getTotalSize() - (last.end - above)
   return (
-    <Table className="two catalog" caption="Tools you may see" columns={COLUMNS} rowCount={found.length + 1}>
+    <Table
+      className="two catalog"
+      caption={WORDS.toolsYouMaySee}
+      columns={COLUMNS}
+      rowCount={found.length + 1}
+    >
       <tbody ref={body} onKeyDown={keys.onKeyDown}>
         {before > 0 && <Gap height={before} />}
         {drawn.map(({ index, key }) => {
@@ -165,7 +171,7 @@ const ToolLink = memo(function ToolLink({ found: { tool }, row }: ToolLinkProps)
         <ToolName name={tool.id} />
       </span>
       <span className="desc clip" dir="auto" title={visibleText(tool.description)}>
-        {tool.tenants !== undefined && <span className="soft">only for {tool.tenants.join(', ')} · </span>}
+        {tool.tenants !== undefined && <span className="soft">{WORDS.onlyFor(tool.tenants.join(', '))}</span>}
         {visibleText(tool.description)}
       </span>
     </a>
@@ -202,9 +208,7 @@ const ToolCells = memo(function ToolCells({
       <td
         className={`m-ap ${APPROVAL_CLASSES[approval]}`}
         data-l="approval"
-        title={
-          tool.approval_rule === true ? 'An approval rule decides which calls need approval.' : undefined
-        }
+        title={tool.approval_rule === true ? WORDS.approvalRuleDecidesWhichCalls : undefined}
       >
         {approval}
       </td>
@@ -241,7 +245,7 @@ function Version({
       className="ver mono"
       label={
         <>
-          <span className="vh">Version of {id}: </span>
+          <span className="vh">{WORDS.version2(id)}</span>
           {version}
         </>
       }

@@ -1,6 +1,7 @@
 import type { FieldProps } from '@rjsf/utils'
 import { type ReactNode, useState } from 'react'
 import { TextArea } from '../../../parts/field.tsx'
+import { WORDS } from '../words.tsx'
 
 /*
  * The form field for any JSON, for schemas without a type. `input-form.tsx` uses it.
@@ -19,7 +20,7 @@ export function AnyJsonField({ fieldPathId, formData, onChange, required }: Fiel
         id={id}
         rows={2}
         value={text}
-        placeholder={required === true ? 'JSON' : 'JSON, or empty'}
+        placeholder={required === true ? WORDS.json : WORDS.jsonOrEmpty}
         aria-invalid={problem !== undefined}
         aria-describedby={problem === undefined ? undefined : `${id}-json`}
         onChange={(event) => {
@@ -46,6 +47,6 @@ function problemOf(text: string): string | undefined {
     JSON.parse(text)
     return undefined
   } catch {
-    return 'Not valid JSON. Text needs double quotes.'
+    return WORDS.notValidJsonTextNeeds
   }
 }

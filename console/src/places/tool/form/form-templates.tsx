@@ -16,6 +16,7 @@ import { countOf } from '../../../parts/format.ts'
 import { Icon } from '../../../parts/icon.tsx'
 import { visibleText } from '../../../parts/visible-text.ts'
 import { isRecord } from '../tool-data.ts'
+import { WORDS } from '../words.tsx'
 import { errorId, errorOf, hintId } from './field-ids.ts'
 import { BRANCH } from './form-schema.ts'
 import { BaseInput } from './form-widgets.tsx'
@@ -42,7 +43,7 @@ function FieldFrame(props: FieldTemplateProps): ReactNode {
       {hasLabel && (
         <label htmlFor={isChoice(schema) ? choiceId(id, schema) : id} className={isBranch ? 'vh' : undefined}>
           <code>{isBranch ? `${name}, ${visibleText(schema.title ?? '')}` : name}</code>
-          {isRequired && <span className="dim"> required</span>}
+          {isRequired && <span className="dim"> {WORDS.required}</span>}
         </label>
       )}
       <Extra {...props}>{children}</Extra>
@@ -115,13 +116,13 @@ function Extra(props: FieldTemplateProps): ReactNode {
       <TextInput
         isMono
         key={label}
-        aria-label={`Name of ${visibleText(label)}`}
+        aria-label={WORDS.name(visibleText(label))}
         id={`${id}-name`}
         defaultValue={label}
         onBlur={onKeyRenameBlur}
       />
       {children}
-      <IconButton icon="close" label={`Remove ${visibleText(label)}`} onClick={() => onRemoveProperty()} />
+      <IconButton icon="close" label={WORDS.remove(visibleText(label))} onClick={() => onRemoveProperty()} />
     </div>
   )
 }
@@ -148,12 +149,12 @@ function ObjectFields(props: ObjectFieldTemplateProps): ReactNode {
       ))}
       {isFolded && (
         <Button isSmall icon="down" onClick={() => setOpen(true)}>
-          Show {countOf(optional.length, 'optional field')}
+          {WORDS.show(countOf(optional.length, WORDS.optionalField))}
         </Button>
       )}
       {canExpand(schema, uiSchema, formData) && (
         <Button isSmall icon="plus" onClick={() => onAddProperty()}>
-          Add a member
+          {WORDS.addMember}
         </Button>
       )}
     </>
@@ -174,7 +175,7 @@ function ArrayItems(props: ArrayFieldTemplateProps): ReactNode {
       {items}
       {canAdd === true && (
         <Button isSmall icon="plus" onClick={onAddClick}>
-          Add to {name === '' ? 'the list' : name}
+          {WORDS.add(name === '' ? WORDS.list : name)}
         </Button>
       )}
     </Group>
@@ -191,7 +192,7 @@ function Group({ name, schema, required, children }: GroupProps): ReactNode {
     <fieldset className="field-group">
       <legend className={schema[BRANCH] === true ? 'vh' : 'label'}>
         <code>{name}</code>
-        {required === true && !/^\d/.test(name) && <span className="dim"> required</span>}
+        {required === true && !/^\d/.test(name) && <span className="dim"> {WORDS.required}</span>}
       </legend>
       {schema.description !== undefined && (
         <p className="hint" dir="auto">
@@ -208,7 +209,11 @@ function ArrayItem({ children, buttonsProps, hasToolbar, index }: ArrayFieldItem
     <div className="array-item">
       <div className="grow">{children}</div>
       {hasToolbar && buttonsProps.hasRemove && (
-        <IconButton icon="close" label={`Remove ${index + 1}`} onClick={() => buttonsProps.onRemoveItem()} />
+        <IconButton
+          icon="close"
+          label={WORDS.remove2(index + 1)}
+          onClick={() => buttonsProps.onRemoveItem()}
+        />
       )}
     </div>
   )
@@ -226,7 +231,7 @@ function Choice({ selector, optionSchemaField }: MultiSchemaFieldTemplateProps):
 function Again({ name, onExpand }: { name: string; onExpand: (id: string) => void }): ReactNode {
   return (
     <Button isSmall icon="down" onClick={() => onExpand('')}>
-      Open {name}
+      {WORDS.open(name)}
     </Button>
   )
 }
@@ -237,7 +242,7 @@ function Nothing(): ReactNode {
 }
 
 function Unknown(): ReactNode {
-  return <p className="hint">This value has no field. Edit it as JSON.</p>
+  return <p className="hint">{WORDS.thisValueHasNoField}</p>
 }
 
 export const TEMPLATES: Partial<TemplatesType> = {

@@ -8,6 +8,7 @@ import {
 import type { ReactNode } from 'react'
 import { Checkbox, Select, TextArea, TextInput } from '../../../parts/field.tsx'
 import { visibleText } from '../../../parts/visible-text.ts'
+import { WORDS } from '../words.tsx'
 import { describedBy } from './field-ids.ts'
 import { DEFAULT } from './form-schema.ts'
 
@@ -70,14 +71,14 @@ function OneOf(props: WidgetProps): ReactNode {
   const nothing =
     defaultValue === undefined
       ? required === true
-        ? 'Choose one'
+        ? WORDS.chooseOne
         : 'none'
-      : `Default: ${showValue(defaultValue)}`
+      : WORDS.defaultWord(showValue(defaultValue))
   const isAlternative = id.endsWith('_select')
   return (
     <Select
       id={id}
-      aria-label={isAlternative ? `Kind of ${visibleText(label)}` : undefined}
+      aria-label={isAlternative ? WORDS.kind(visibleText(label)) : undefined}
       value={isSet ? index : ''}
       options={[
         ...(isAlternative ? [] : [{ value: '', label: nothing }]),
@@ -129,19 +130,20 @@ function YesNo({ id, value, onChange, label, name, schema, registry, required }:
         onChange={(event) => onChange(event.currentTarget.checked)}
         {...describedBy(id, schema, registry.formContext)}
       />
-      {required === true && <span className="meta dim">required</span>}
+      {required === true && <span className="meta dim">{WORDS.required}</span>}
       {value === undefined && (
         <span className="meta dim">
-          {defaultValue === undefined ? 'not sent' : `Default: ${String(defaultValue)}`}
+          {defaultValue === undefined ? WORDS.notSent : WORDS.defaultWord2(String(defaultValue))}
         </span>
       )}
       {value !== undefined && required !== true && (
         <button type="button" className="plain link meta" onClick={() => onChange(undefined)}>
-          Clear
-          <span className="vh" dir="auto">
-            {' '}
-            {visibleText(name || label)}
-          </span>
+          {WORDS.clear(
+            <span className="vh" dir="auto">
+              {' '}
+              {visibleText(name || label)}
+            </span>,
+          )}
         </button>
       )}
     </span>

@@ -8,6 +8,7 @@ import withTheme from '@rjsf/core/lib/withTheme.js'
 import { Component, type ReactNode, useMemo } from 'react'
 import { Note } from '../../../parts/meaning.tsx'
 import type { Schema } from '../tool-data.ts'
+import { WORDS } from '../words.tsx'
 import { formValidator } from './form-check.ts'
 import { AnyJsonField } from './form-fields.tsx'
 import { toFormSchema } from './form-schema.ts'
@@ -80,6 +81,6 @@ class Boundary extends Component<{ readonly children: ReactNode }, { readonly ha
 
   override render(): ReactNode {
     if (!this.state.hasFailed) return this.props.children
-    return <Note>This schema has no form. Edit the input as JSON.</Note>
+    return <Note>{WORDS.thisSchemaHasNoForm}</Note>
   }
 }

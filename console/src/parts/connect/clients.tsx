@@ -1,8 +1,9 @@
 import type { ReactNode } from 'react'
-import type { ClientConfig, Endpoint } from '../api/server.ts'
-import { CopyButton } from './button.tsx'
-import { Code } from './code.tsx'
-import { Segment } from './tabs.tsx'
+import type { ClientConfig, Endpoint } from '../../api/server.ts'
+import { CopyButton } from '../button.tsx'
+import { Code } from '../code.tsx'
+import { Segment } from '../tabs.tsx'
+import { WORDS } from '../words.tsx'
 
 /*
  * Shows the addresses of the server and the text to paste into a client. Used by several pages. The server supplies the texts.
@@ -18,7 +19,7 @@ export function Endpoints({ endpoints, isShort = false }: EndpointsProps): React
           <code className="grow clip" title={url}>
             {isShort ? new URL(url).pathname : url}
           </code>
-          <CopyButton text={url} label={`Copy ${title} address`} />
+          <CopyButton text={url} label={WORDS.copyAddress(title)} />
         </li>
       ))}
     </ul>
@@ -33,7 +34,7 @@ interface EndpointsProps {
 /** Lets people choose the client to connect. */
 export function ClientChoice({ clients, value, onChange }: ClientChoiceProps): ReactNode {
   const options = clients.map(({ name, title }) => ({ value: name, label: title }))
-  return <Segment label="Client" value={value} options={options} onChange={onChange} />
+  return <Segment label={WORDS.client} value={value} options={options} onChange={onChange} />
 }
 
 interface ClientChoiceProps {
@@ -50,28 +51,18 @@ export function ClientText({ client }: { readonly client: ClientConfig }): React
       <Code
         key={title}
         text={text}
-        label={`Configuration for ${title}`}
-        head={`In ${place}`}
+        label={WORDS.configurationFor(title)}
+        head={WORDS.inWord(place)}
         isJson={kind === 'json'}
       />
       {link !== null && (
         <p>
-          <a href={link}>Add to {title}</a>
+          <a href={link}>{WORDS.add(title)}</a>
         </p>
       )}
       <p className="meta dim">
-        {command !== null && command !== text && (
-          <>
-            Or run <code>{command}</code>.{' '}
-          </>
-        )}
-        {kind === 'code' ? (
-          <>
-            Before: <code>{after}</code>
-          </>
-        ) : (
-          after
-        )}
+        {command !== null && command !== text && <>{WORDS.orRun(<code>{command}</code>)}</>}
+        {kind === 'code' ? WORDS.before(<code>{after}</code>) : after}
       </p>
     </div>
   )
