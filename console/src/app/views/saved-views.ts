@@ -20,7 +20,7 @@ const MAX_VIEWS = 30
 const NOT_KEPT: ReadonlySet<string> = new Set(['call', 'tab', 'live', 'create', 'focus'])
 
 /** What a view keeps of the page's address. */
-export function viewOf(search: SearchState): SearchState {
+function viewOf(search: SearchState): SearchState {
   return Object.fromEntries(Object.entries(search).filter(([name]) => !NOT_KEPT.has(name)))
 }
 

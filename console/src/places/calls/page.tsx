@@ -4,8 +4,10 @@ import { ApiError } from '../../api/client.ts'
 import { NeedsScope } from '../../app/needs-scope.tsx'
 import { Page } from '../../app/page.tsx'
 import { usePageCommand } from '../../app/page-command.tsx'
+import { PaneDivider } from '../../app/pane-divider.tsx'
 import { useSearchState } from '../../app/search-state.ts'
 import { useTimeRange } from '../../app/time-range.ts'
+import { ViewsMenu } from '../../app/views/views-menu.tsx'
 import { useKey } from '../../keyboard.ts'
 import { Button } from '../../parts/button.tsx'
 import { RangePicker } from '../../parts/charts/range-picker.tsx'
@@ -92,6 +94,7 @@ function Calls(): ReactNode {
               {words.showInputs}
             </button>
           )}
+          <ViewsMenu page="/calls" />
           <LiveButton live={live} isLive={isLive} onPress={() => setLive(!isLive)} />
         </>
       }
@@ -140,6 +143,7 @@ function Calls(): ReactNode {
             onClose={close}
           />
         )}
+        {selected !== undefined && <PaneDivider name="calls" label={words.detailWidth} resizes="second" />}
       </div>
     </Page>
   )

@@ -3,6 +3,7 @@
  */
 
 export const words = {
+  detailWidth: 'Width of the details',
   filterCalls: 'Filter calls',
   searchExample: 'An id, status:error, tool:Gmail.*, error:"not found"',
   nothingTookEffect: 'Nothing took effect, so the call may be retried.',
