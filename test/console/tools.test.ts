@@ -101,26 +101,6 @@ describe('the catalog', () => {
     await shoot(page, 'tools')
   })
 
-  it('keeps filters under a name, opens them again, and forgets them', async () => {
-    const page = await open('/tools?q=mail&tier=write')
-    const menu = (name: string) => page.getByRole('button', { name, exact: true })
-    await menu('Views').click()
-    await page.getByRole('menuitem', { name: 'Save this view…' }).click()
-    await page.getByRole('button', { name: 'Save view' }).click()
-    await page.getByText('Enter a name.').waitFor()
-    await page.getByLabel('Name').fill('Mail that writes')
-    await checkAxe(page, 'saving a view')
-    await page.getByRole('button', { name: 'Save view' }).click()
-    await menu('Mail that writes').waitFor()
-    await page.goto(`${collet.url}/console/tools`)
-    await menu('Views').click()
-    await page.getByRole('menuitem', { name: 'Mail that writes' }).click()
-    await page.waitForURL('**/console/tools?q=mail&tier=write')
-    await menu('Mail that writes').click()
-    await page.getByRole('menuitem', { name: 'Remove "Mail that writes"' }).click()
-    await menu('Views').waitFor()
-  })
-
   it('shows the operator which tenants may use a tool', async () => {
     const page = await collet.page({ path: '/tools?q=ledger', as: 'operator' })
     await rowOf(page, 'Ledger.Book').getByText('only for northwind, acme').waitFor()
