@@ -70,7 +70,7 @@ export function openEditor(host: HTMLElement, { label, text, schema, onChange }:
         linter(jsonParseLinter()),
         syntaxHighlighting(HIGHLIGHT),
         EditorView.lineWrapping,
-        EditorView.domEventHandlers({ beforeinput: replaceLines }),
+        EditorView.domEventHandlers({ beforeinput: replaceSelected }),
         THEME,
         attributes.of(attributesFor(undefined)),
         // The page runs the tool on Mod-Enter. Tab leaves the editor, so that the keyboard is not caught in it.
@@ -102,14 +102,13 @@ export function openEditor(host: HTMLElement, { label, text, schema, onChange }:
 }
 
 /**
- * Inserts text of several lines, or in place of several lines. A browser that splits or joins lines itself adds inline styles, which the
- * content policy of the page refuses.
+ * Inserts text in place of a selection, and text of several lines. A browser that splits, joins or empties lines itself adds inline
+ * styles, which the content policy of the page refuses.
  */
 function replaceLines({ inputType, isComposing, data }: InputEvent, view: EditorView): boolean {
   if (inputType !== 'insertText' || isComposing || data === null) return false
-  const { doc } = view.state
   const { from, to } = selectedRange(view)
-  if (!data.includes('\n') && doc.lineAt(from).number === doc.lineAt(to).number) return false
+  if (from === to && !data.includes('\n')) return false
   view.dispatch({
     changes: { from, to, insert: data },
     selection: { anchor: from + data.length },
