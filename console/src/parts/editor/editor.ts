@@ -105,7 +105,7 @@ export function openEditor(host: HTMLElement, { label, text, schema, onChange }:
  * Inserts text in place of a selection, and text of several lines. A browser that splits, joins or empties lines itself adds inline
  * styles, which the content policy of the page refuses.
  */
-function replaceLines({ inputType, isComposing, data }: InputEvent, view: EditorView): boolean {
+function replaceSelected({ inputType, isComposing, data }: InputEvent, view: EditorView): boolean {
   if (inputType !== 'insertText' || isComposing || data === null) return false
   const { from, to } = selectedRange(view)
   if (from === to && !data.includes('\n')) return false
