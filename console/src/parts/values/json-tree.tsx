@@ -6,6 +6,7 @@ import { TextInput } from '../field.tsx'
 import { countOf, formatCount } from '../format.ts'
 import { visibleText } from '../visible-text.ts'
 import { type JsonRow, MemberRange, parentsOf, rowsOf, searchJson } from './json-rows.ts'
+import { WORDS } from './words.ts'
 import './json-tree.css'
 
 /*
@@ -161,7 +162,7 @@ function Scalar({ value }: { readonly value: unknown }): ReactNode {
   return (
     <>
       <bdi>{visibleText(text)}</bdi>
-      {isCut && <span className="dim"> … {formatCount(value.length)} characters</span>}
+      {isCut && <span className="dim"> … {WORDS.characters(formatCount(value.length))}</span>}
     </>
   )
 }
@@ -213,7 +214,7 @@ function Search({ value, label, onFound }: SearchProps): ReactNode {
     >
       <TextInput
         aria-label={`Search in ${label}`}
-        placeholder="Search names and values"
+        placeholder={WORDS.searchPlaceholder}
         value={text}
         onChange={({ currentTarget }) => {
           setText(currentTarget.value)
@@ -222,13 +223,13 @@ function Search({ value, label, onFound }: SearchProps): ReactNode {
         }}
       />
       <Button isSmall submits>
-        {found !== undefined && found.length > 1 ? 'Next' : 'Search'}
+        {found !== undefined && found.length > 1 ? WORDS.next : WORDS.search}
       </Button>
       <output className="num dim">
         {found === undefined
           ? ''
           : found.length === 0
-            ? 'Not found'
+            ? WORDS.notFound
             : `${at + 1} of ${formatCount(found.length)}`}
       </output>
     </form>
@@ -245,7 +246,7 @@ function DownloadJson({ value, label }: JsonTreeProps): ReactNode {
   }
   return (
     <Button isSmall kind="quiet" onClick={download}>
-      Download
+      {WORDS.download}
     </Button>
   )
 }

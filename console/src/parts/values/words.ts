@@ -3,6 +3,12 @@
  */
 
 export const WORDS = {
+  characters: (count: string) => `${count} characters`,
+  searchPlaceholder: 'Search names and values',
+  next: 'Next',
+  search: 'Search',
+  notFound: 'Not found',
+  download: 'Download',
   content: 'Content',
   outputTool: 'Output of the tool',
   unknownType: 'unknown type',

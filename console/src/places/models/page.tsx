@@ -204,7 +204,7 @@ function Expensive({ cost: { each, list } }: { readonly cost: ToolListCost }): R
               <td className="num end">{formatBytes(bytes)}</td>
               <td className="num end">
                 {formatCount(tokens)}
-                <span className="narrow-unit"> tokens</span>
+                <span className="narrow-unit"> {WORDS.tokensUnit}</span>
               </td>
               <td className="num end soft">{((100 * tokens) / list.tokens).toFixed(1)} %</td>
             </tr>
