@@ -45,6 +45,7 @@ describe('the frame of the console, open', () => {
 
   it('opens every page with the palette', async () => {
     const page = await collet.page({ path: '/tools' })
+    await heading(page, 'Tools').waitFor()
     await page.keyboard.press('Control+k')
     const field = page.getByRole('combobox', { name: 'Page, tool or command' })
     await field.waitFor()
@@ -77,6 +78,7 @@ describe('the frame of the console, open', () => {
 
   it('opens pages with keys, lists the shortcuts, and lets them be turned off', async () => {
     const page = await collet.page({ path: '/tools' })
+    await heading(page, 'Tools').waitFor()
     await page.keyboard.press('g')
     await page.keyboard.press('e')
     await page.waitForURL('**/console/settings')
