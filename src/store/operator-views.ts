@@ -80,17 +80,13 @@ export function openOperatorViews({ exclusive, read, snapshot, sealed, keys }: S
   const readInput = snapshot((record: string) => inputOf(sealed, record))
   return {
     /** Newest first. A page scans a limited number of calls, so that a filter with few matches does not delay other requests. */
-    list: snapshot((filter: CallFilter) =>
-      filter.search === undefined ? listCalls(sealed, filter) : searchCalls(sealed, filter, filter.search),
-    ),
+    list: snapshot((filter: CallFilter) => pageOfCalls(sealed, filter)),
     findByRecord: read((record: string) => findByRecord(sealed, record)),
     findByPrefix: snapshot((prefix: string, limit: number) => findByPrefix(sealed, prefix, limit)),
     /** Scans a limited number of calls, like `list`. */
     usage: snapshot(countCalls),
     /** Scans a limited number of calls, like `list`. */
-    tally: snapshot((query: TallyQuery) =>
-      query.search === undefined ? tallyCalls(query) : tallyFound(sealed, query, query.search),
-    ),
+    tally: snapshot((query: TallyQuery) => tallyOf(sealed, query)),
     /** Returns the given calls that exist, in no particular order. */
     summaries: snapshot(findSummaries),
     /** Commits that the call's record and its run refer to, oldest first, each with its events about the call. */
@@ -122,6 +118,11 @@ const LIST_BY_STATE = {
   running: 'listRunningCalls',
 } as const satisfies Partial<Record<CallState, string>>
 
+function* pageOfCalls(sealed: SealedText, filter: CallFilter): Steps<CallPage> {
+  const { search } = filter
+  return search === undefined ? yield* listCalls(sealed, filter) : yield* searchCalls(sealed, filter, search)
+}
+
 function* listCalls(sealed: SealedText, filter: CallFilter): Steps<CallPage> {
   const { states = CALL_STATES, limit } = filter
   const matched = matchedBy(filter)
@@ -136,6 +137,11 @@ function* listCalls(sealed: SealedText, filter: CallFilter): Steps<CallPage> {
   const page = pageOf(rows, yield* showCalls(rows, sealed), limit)
   if (page.next === undefined) return { ...page, ...rest }
   return page.next > first ? page : { calls: page.calls }
+}
+
+function* tallyOf(sealed: SealedText, query: TallyQuery): Steps<TallyPage> {
+  const { search } = query
+  return search === undefined ? yield* tallyCalls(query) : yield* tallyFound(sealed, query, search)
 }
 
 function* tallyCalls(query: TallyQuery): Steps<TallyPage> {

@@ -46,7 +46,7 @@ export function openStandingRules({ exclusive, read, keys }: StoreContext) {
     ),
     /** Newest first. */
     list: read(({ tenant = null, isWhole, nowMs, limit }: RulePage) =>
-      mapped(all('listStandingRules', tenant, tenant, isWhole ? 1 : 0, nowMs, limit), records),
+      mapped(all('listStandingRules', tenant, tenant, isWhole ? 'all' : 'active', nowMs, limit), records),
     ),
     listFor: read(({ tenant, principal, tool }: Parameters<StandingRulePort['listFor']>[0], nowMs: number) =>
       mapped(all('standingRulesFor', tenant, principal, tool, nowMs), records),
@@ -151,7 +151,7 @@ const queries = {
   standingRulesFor: `SELECT * FROM standing_rules WHERE tenant = ? AND principal = ? AND tool = ? AND revoked_at IS NULL
     AND expires_at > ? ORDER BY no`,
   listStandingRules: `SELECT * FROM standing_rules WHERE (CAST(? AS TEXT) IS NULL OR tenant = ?)
-    AND (? = 1 OR (revoked_at IS NULL AND expires_at > ? AND (max_uses IS NULL OR uses < max_uses))) ORDER BY no DESC LIMIT ?`,
+    AND (CAST(? AS TEXT) = 'all' OR (revoked_at IS NULL AND expires_at > ? AND (max_uses IS NULL OR uses < max_uses))) ORDER BY no DESC LIMIT ?`,
   /** Conditional, so that a rule that has ended grants nothing. */
   useStandingRule: `UPDATE standing_rules SET uses = uses + 1
     WHERE id = ? AND revoked_at IS NULL AND expires_at > ? AND (max_uses IS NULL OR uses < max_uses)`,

@@ -18,6 +18,8 @@ const SCANS: Readonly<Record<string, string>> = {
   'key_owners all': 'a check of the whole store',
   'api_keys all': 'a check of the whole store',
   'pins all': 'a check of the whole store',
+  'standing_rules all': 'a check of the whole store',
+  receiptKeys: 'one row per key that signed receipts',
 }
 const NAMES = Object.keys(QUERIES)
 

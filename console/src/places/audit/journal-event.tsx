@@ -9,9 +9,8 @@ import { Code } from '../../parts/code.tsx'
 import { formatClock } from '../../parts/format.ts'
 import { Note } from '../../parts/meaning.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
-import { Sentence } from './journal.tsx'
 import type { JournalFilters, ListedEvent } from './journal-data.ts'
-import { actorOf, words } from './words.ts'
+import { actorOf, sentenceOf, words } from './words.ts'
 
 /*
  * One event of the journal: its sentence, links to what it is about, its place in the chain, and the event as it was recorded.
@@ -159,5 +158,21 @@ function Receipt({ record }: { readonly record: string }): ReactNode {
       </Button>
       {failure !== undefined && <Note tone="failed">{failure}</Note>}
     </>
+  )
+}
+
+/** The sentence of an event, with its names set apart. */
+export function Sentence({ event }: { readonly event: ListedEvent }): ReactNode {
+  return (
+    <span>
+      {sentenceOf(event).map((part, index) =>
+        typeof part === 'string' ? (
+          part
+        ) : (
+          // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a sentence keep their order.
+          <b key={index}>{visibleText(part.name)}</b>
+        ),
+      )}
+    </span>
   )
 }

@@ -19,8 +19,8 @@ import { useListKeys } from '../../parts/table.tsx'
 import { visibleText } from '../../parts/visible-text.ts'
 import { ExportButton } from './export.tsx'
 import { eventsQuery, type JournalFilters, type ListedEvent, newerQuery } from './journal-data.ts'
-import { EventDetail } from './journal-event.tsx'
-import { ACTIONS, sentenceOf, words } from './words.ts'
+import { EventDetail, Sentence } from './journal-event.tsx'
+import { ACTIONS, words } from './words.ts'
 
 /*
  * The journal as sentences, with filters; `page.tsx` uses it. Filters, range and the open event are in the address. Rows never move under
@@ -360,19 +360,3 @@ const EventRow = memo(
     one.isSelected === other.isSelected &&
     one.link.tabIndex === other.link.tabIndex,
 )
-
-/** The sentence of an event, with its names set apart. */
-export function Sentence({ event }: { readonly event: ListedEvent }): ReactNode {
-  return (
-    <span>
-      {sentenceOf(event).map((part, index) =>
-        typeof part === 'string' ? (
-          part
-        ) : (
-          // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a sentence keep their order.
-          <b key={index}>{visibleText(part.name)}</b>
-        ),
-      )}
-    </span>
-  )
-}
