@@ -16,6 +16,7 @@ const SCANS: Readonly<Record<string, string>> = {
   forgetBlocks: 'one row per process that has written',
   receiptKeys: 'one row per key that signs receipts',
   listParkedCalls: 'a small index of parked calls',
+  countAmbiguous: 'a small index of ambiguous calls',
   listRunningCalls: 'an index of running calls only',
   vaultTenants: 'one row per tenant that has a vault',
   listCredentials: 'for operators, newest first, stopped by its limit',
