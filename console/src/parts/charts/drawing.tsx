@@ -213,7 +213,16 @@ function seriesOf(
 ): UPlot.Series {
   const colour = colours(`tone-${tone}`)
   if (kind === 'lines')
-    return { stroke: colour, width: 1.5, spanGaps: true, points: { size: 4, fill: colour, width: 0 } }
+    return {
+      ...{ stroke: colour, width: 1.5, spanGaps: true },
+      // A line through few values is too short to be seen without them.
+      points: {
+        size: 5,
+        fill: colour,
+        width: 0,
+        show: (plot, nthSeries) => hasFewValues(plot.data[nthSeries]),
+      },
+    }
   // A bar begins where the bar of the series below it ends.
   const starts = (plot: UPlot) => [
     ...(nth === 0 ? (plot.data[1] ?? []).map(() => 0) : (plot.data[nth] ?? [])),
@@ -229,6 +238,12 @@ function seriesOf(
     ...{ fill: colour, width: 0, points: { show: false } },
     ...(bars === undefined ? {} : { paths: bars }),
   }
+}
+
+const MAX_POINTS = 24
+
+function hasFewValues(values: UPlot.AlignedData[number] = []): boolean {
+  return [...values].filter((value) => value !== null && value !== undefined).length <= MAX_POINTS
 }
 
 /** The value of a colour token in the current theme; the canvas does not know tokens. */

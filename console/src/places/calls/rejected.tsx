@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
+import { causeOf } from '../../parts/causes.ts'
 import { formatClock, formatCount } from '../../parts/format.ts'
 import { ToolName } from '../../parts/meaning.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
@@ -11,24 +12,6 @@ import type { Filters } from './query.ts'
 /*
  * The list of rejected requests, which are counted and not recorded as calls. `page.tsx` and `tally.tsx` use it.
  */
-
-/** Labels of error codes; other codes are shown unchanged. */
-const CAUSES: Readonly<Record<string, string>> = {
-  tool_not_found: 'unknown tool',
-  input_invalid: 'invalid input',
-  requirement_missing: 'missing credential',
-  not_authorized: 'not allowed',
-  budget_exceeded: 'budget used up',
-  rate_limited: 'rate limit',
-  overloaded: 'overloaded',
-  not_ready: 'not ready',
-  key_conflict: 'call ID already used',
-  approval_rejected: 'approval rejected',
-}
-
-export function causeOf(code: string): string {
-  return CAUSES[code] ?? code
-}
 
 const COLUMNS: readonly Column[] = [
   { title: 'Last', className: 'c-last' },

@@ -2,12 +2,12 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { memo, type ReactNode } from 'react'
 import { budgetsQuery, isUsedUp } from '../../api/budgets.ts'
+import { causeOf } from '../../parts/causes.ts'
 import { countOf, formatClock, formatCount, formatDuration } from '../../parts/format.ts'
 import { Note, StateMark } from '../../parts/meaning.tsx'
 import { Bars } from '../../parts/plot.tsx'
 import { type CallStats, type StateCounts, statsQuery } from './api.ts'
 import { type CallQuery, type CallStateName, REJECTED, spanOf } from './query.ts'
-import { causeOf } from './rejected.tsx'
 
 /*
  * Counts of calls by outcome, with a histogram. `page.tsx` uses it. Counts that need attention link to their calls.

@@ -4,6 +4,7 @@ import { holdsScope, useSession } from '../../api/session.ts'
 import { useTimeRange } from '../../app/time-range.ts'
 import { Chart } from '../../parts/charts/chart.tsx'
 import { RangePicker } from '../../parts/charts/range-picker.tsx'
+import { durationOf, Stat } from '../../parts/charts/stat.tsx'
 import { fixedRange } from '../../parts/charts/time-range.ts'
 import { formatCount, formatDuration } from '../../parts/format.ts'
 import { type Usage, usageQuery } from './tool-data.ts'
@@ -88,28 +89,4 @@ function UsageCharts({ usage, onSelect }: UsageChartsProps): ReactNode {
       )}
     </>
   )
-}
-
-function durationOf(ms: number | null): { readonly value: string; readonly unit?: string } {
-  if (ms === null) return { value: '–' }
-  const [value = '', ...unit] = formatDuration(ms).split(' ')
-  return { value, unit: unit.join(' ') }
-}
-
-function Stat({ name, value, unit = '' }: StatProps): ReactNode {
-  return (
-    <div className="stat">
-      <dt>{name}</dt>
-      <dd>
-        <b className="num">{value}</b>
-        <span className="dim">{unit}</span>
-      </dd>
-    </div>
-  )
-}
-
-interface StatProps {
-  readonly name: string
-  readonly value: string
-  readonly unit?: string
 }
