@@ -54,6 +54,7 @@ describe('parseConfig', () => {
       mcp: { enabled: true, name: 'collet', pageSize: 1_000, taskAfterMs: 800 },
       approvals: { perTool: {}, webhooks: [], maxParkedPerPrincipal: 100 },
       webhooks: [],
+      alerts: [],
       acknowledgeLaxerVersions: [],
       authoring: { describeParameters: true },
       hooks: {},
@@ -158,6 +159,7 @@ describe('parseConfig', () => {
       webhooks: [
         { name: 'ops', url: 'https://ops.example/', secret: 'v-0123456789abcdef', events: ['pin.held'] },
       ],
+      alerts: [{ when: 'error-rate', above: 5, tool: 'Mail.Send', window: '15m' }],
       acknowledgeLaxerVersions: ['Mail.Send@1.0.0'],
       authoring: { describeParameters: false },
       console: { enabled: false },

@@ -168,7 +168,8 @@ export const LIMITS = closed({
   })
   .prefault({})
 
-const WINDOW = z.string().transform((text, context) => {
+/** A length of time in minutes, hours or days, in milliseconds. */
+export const WINDOW = z.string().transform((text, context) => {
   const [, count = '', unit = ''] = /^([1-9]\d{0,4})([mhd])$/.exec(text) ?? []
   const windowMs = Number(count) * (WINDOW_UNITS[unit] ?? 0)
   if (windowMs > 0 && windowMs <= MAX_WINDOW_MS) return windowMs

@@ -12,7 +12,7 @@ import { SOURCE_OPTIONS } from '#sources/source-types'
 import { DEFAULT_STORE, parseStoreUrl } from '#store/stores'
 import { CONSOLE_SIGN_IN, OAUTH } from './schema-oauth.ts'
 import { approvalTerms, BUDGETS, closed, LIMITS, optionalFunction, privateUrl } from './schema-policies.ts'
-import { approvalWebhooksSchema, webhooksSchema } from './schema-webhooks.ts'
+import { alertsSchema, approvalWebhooksSchema, webhooksSchema } from './schema-webhooks.ts'
 import { ISSUER_ALGORITHMS } from './settings.ts'
 
 /*
@@ -368,6 +368,8 @@ export const CONFIG_SCHEMA = closed({
   }).prefault({}),
   /** Receivers of events that need an operator's attention: approvals, changed definitions, calls to settle, budgets. */
   webhooks: webhooksSchema({ url: WEBHOOK_URL, name: NAME }),
+  /** Conditions that webhooks report when they begin and when they end: an error rate, the use of a budget, a source that is down. */
+  alerts: alertsSchema({ name: NAME }),
   /** Older versions that may be served although a newer one is stricter about approval, scopes or tier. */
   acknowledgeLaxerVersions: z.array(TEXT).default([]),
   authoring: closed({

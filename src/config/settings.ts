@@ -103,6 +103,8 @@ export interface Settings extends ProtocolSettings {
   readonly approvals: ApprovalRules
   /** Receivers of notices that need an operator's attention. Default none. */
   readonly webhooks?: readonly Webhook[]
+  /** Conditions that are reported when they begin and when they end. Default none. */
+  readonly alerts?: Section<'alerts'>
   readonly hooks: Hooks
   /** Default: searches learn, and there is no embedding model. */
   readonly search?: { readonly learn: boolean; readonly embed?: Embed | undefined }

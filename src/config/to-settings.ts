@@ -111,6 +111,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     ...PROTOCOL_SECTIONS.parse(config),
     approvals: toApprovalRules(config.approvals),
     webhooks: toWebhooks(config, loaded.file),
+    alerts: config.alerts,
     hooks: defined(config.hooks),
     search: config.search,
     logLevel: environment.logLevel === undefined ? config.log.level : logLevel(environment.logLevel),

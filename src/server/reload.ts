@@ -217,7 +217,7 @@ export function mergeSettings(before: Settings, after: Settings): Settings {
     limits: { ...after.limits, total: { ...after.limits.total, bodyBytes: before.limits.total.bodyBytes } },
     budgets: after.budgets,
     approvals: after.approvals,
-    ...defined({ webhooks: after.webhooks, toolsets: after.toolsets }),
+    ...defined({ webhooks: after.webhooks, alerts: after.alerts, toolsets: after.toolsets }),
     sources: after.sources,
     calls: { ...before.calls, maxResultBytes: after.calls.maxResultBytes },
     logLevel: after.logLevel,

@@ -17,6 +17,7 @@ import { CatalogChanges } from '#kernel/tool/catalog-changes'
 import { NO_TOOLSETS } from '#kernel/tool/toolsets'
 import { OAuthBroker } from '#oauth/broker'
 import { storedClients } from '#oauth/registration'
+import { startAlerts } from '#server/alerts/alerts'
 import { createDenialLog, type NoteDenial } from '#server/telemetry/denials'
 import { RejectionLog } from '#server/telemetry/rejections'
 import type { RequestTelemetry } from '#sources/kit/source'
@@ -140,6 +141,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
         consoleUrl: () => options.consoleUrl?.(),
       }),
     )
+    parts.add(watchAlerts(settings, { store, sources, clock, log }))
     const search = openServerSearch(settings, { registry, store, sources, clock, log })
     await sources.sources.start()
     return {
@@ -195,6 +197,28 @@ function listenForNotices(
     },
   }
   return live
+}
+
+function watchAlerts(
+  settings: Settings,
+  context: Pick<ServicesOptions, 'clock' | 'log'> & {
+    readonly store: Store
+    readonly sources: OpenSources
+  },
+): ServerPart {
+  let { alerts = [], budgets } = settings
+  const running = startAlerts({
+    ...context,
+    rules: () => alerts,
+    budgets: () => budgets,
+    sources: () => context.sources.sources.status(),
+  })
+  return {
+    onReload(next): undefined {
+      ;({ alerts = [], budgets } = next)
+    },
+    close: running.close,
+  }
 }
 
 function openRegistry(

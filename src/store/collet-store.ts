@@ -31,6 +31,7 @@ import {
 } from './protocol-state.ts'
 import { openRejections, type RejectionStore, rejectionModule } from './rejections.ts'
 import { openResumptions, resumptionModule } from './resumptions.ts'
+import { type AlertStore, alertModule, openAlerts } from './rollups/alerts.ts'
 import { openRollups, type RollupStore, rollupModule } from './rollups/rollups.ts'
 import { type KeyChangeStore, openKeyChange, rotationModule } from './rotation.ts'
 import { openTasks, type TaskStore, taskModule } from './tasks.ts'
@@ -53,6 +54,7 @@ export const DEFINITION = defineStore([
   protocolModule,
   noticeModule,
   rollupModule,
+  alertModule,
   rejectionModule,
   operatorModule,
   callSearchModule,
@@ -76,6 +78,8 @@ export interface Store extends KernelStore, OperatorStore, CallSearchStore, Chal
   readonly audit: AuditStore
   /** Counts of calls and of rejected requests by interval. */
   readonly rollups: RollupStore
+  /** Alerts that have started and not ended. */
+  readonly alerts: AlertStore
   readonly rejections: RejectionStore
   /** What tools logged during calls. */
   readonly callLogs: CallLogStore
@@ -115,6 +119,7 @@ export function createColletStore(parts: StoreParts): Store {
     keyChange: openKeyChange(context),
     audit: openAudit(context),
     rollups: openRollups(context),
+    alerts: openAlerts(context),
     rejections: openRejections(context),
     callLogs: openCallLogs(context),
     journal: openJournalReader(context),

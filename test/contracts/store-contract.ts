@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import type { NewChallenge } from '#kernel/call/stages'
 import type { SafetyTier } from '#kernel/tool/tool'
 import type { Store } from '#store/collet-store'
+import { ALERT_STORE_CONTRACT } from './alert-store-contract.ts'
 import { APPROVAL_STORE_CONTRACT } from './approval-store-contract.ts'
 import type { ContractCase } from './contract-case.ts'
 import { PIN_STORE_CONTRACT, SOURCE_STORE_CONTRACT } from './import-store-contract.ts'
@@ -198,6 +199,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   ...PAST_SEARCHES_CONTRACT,
   ...REJECTION_STORE_CONTRACT,
   ...ROLLUP_STORE_CONTRACT,
+  ...ALERT_STORE_CONTRACT,
   ...JOURNAL_STORE_CONTRACT,
   ...RECEIPT_STORE_CONTRACT,
   ...OPERATOR_STORE_CONTRACT,

@@ -1,7 +1,7 @@
 import { createStore } from '../store.ts'
 
 /**
- * Formats counts, times, durations, hashes and sizes for people. Used by several pages. Dates and numbers follow the language of the
+ * Formats counts, times, durations, hashes, sizes and causes for people. Used by several pages. Dates and numbers follow the language of the
  * browser; times are in the reader's time zone, or in UTC if that was chosen in Settings (`timeZone`).
  */
 
@@ -137,4 +137,23 @@ export function formatBytes(bytes: number): string {
   if (bytes < 1000) return `${bytes} B`
   const [size, unit] = bytes < 1_000_000 ? [bytes / 1000, 'kB'] : [bytes / 1_000_000, 'MB']
   return `${size < 10 ? TENTHS.format(size) : Math.round(size)} ${unit}`
+}
+
+/** Labels of error codes; other codes are shown unchanged. */
+const CAUSES: Readonly<Record<string, string>> = {
+  tool_not_found: 'unknown tool',
+  input_invalid: 'invalid input',
+  requirement_missing: 'missing credential',
+  not_authorized: 'not allowed',
+  budget_exceeded: 'budget used up',
+  rate_limited: 'rate limit',
+  overloaded: 'overloaded',
+  not_ready: 'not ready',
+  key_conflict: 'call ID already used',
+  approval_rejected: 'approval rejected',
+}
+
+/** The cause that an error code stands for. */
+export function causeOf(code: string): string {
+  return CAUSES[code] ?? code
 }

@@ -16,6 +16,8 @@ export const NOTICE_KINDS = [
   'call.ambiguous',
   'budget.80',
   'budget.100',
+  'alert.started',
+  'alert.ended',
 ] as const
 
 export type NoticeKind = (typeof NOTICE_KINDS)[number]
@@ -37,6 +39,37 @@ export interface BudgetWindow {
   readonly principal: string | undefined
   readonly lengthMs: number
   readonly startMs: number
+}
+
+/** The condition of an alert, with the figures at the time of the notice. */
+export type AlertCondition =
+  | {
+      readonly kind: 'error-rate'
+      /** Absent for all tools together. */
+      readonly tool?: string
+      /** Absent for all tenants together. */
+      readonly tenant?: string
+      readonly windowMs: number
+      readonly abovePercent: number
+      readonly calls: number
+      readonly errors: number
+    }
+  | {
+      readonly kind: 'budget'
+      readonly tenant: string
+      /** Absent for the budget of the whole tenant. */
+      readonly principal?: string
+      readonly unit: string
+      readonly used: number
+      readonly limit: number
+      readonly abovePercent: number
+    }
+  | { readonly kind: 'source-down'; readonly source: string; readonly sinceMs: number }
+
+/** An alert that has started. */
+export interface AlertFacts {
+  readonly name: string
+  readonly condition: AlertCondition
 }
 
 /**
@@ -76,4 +109,12 @@ export type NoticeSubject =
       readonly unit: keyof Spending
       readonly used: number
       readonly limit: number
+    }
+  | { readonly kind: 'alert.started'; readonly alert: AlertFacts }
+  /** `why`: the condition no longer holds, or the rule is no longer in the config. */
+  | {
+      readonly kind: 'alert.ended'
+      readonly alert: AlertFacts
+      readonly startedAtMs: number
+      readonly why: 'recovered' | 'removed'
     }

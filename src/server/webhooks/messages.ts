@@ -2,7 +2,7 @@ import type { Webhook } from '#config/webhooks'
 import type { ApprovalRecord } from '#kernel/approval/approval'
 import { needsMoreThanLink, principalNamedByLink } from '#kernel/approval/approvals'
 import { type ApprovalView, approvalView, mintLink } from '#kernel/approval/decisions'
-import type { NoticeKind, NoticeSubject } from '#kernel/journal/notices'
+import type { AlertCondition, NoticeKind, NoticeSubject } from '#kernel/journal/notices'
 import type { KernelStore } from '#kernel/store/store'
 import { renderApproval, renderInList } from '#server/admin/approvals'
 import { SHOWN_UNITS } from '#server/admin/usage'
@@ -144,6 +144,9 @@ function contentOf(subject: OtherSubject): ContentWithPath {
     case 'budget.80':
     case 'budget.100':
       return budgetContent(subject)
+    case 'alert.started':
+    case 'alert.ended':
+      return alertContent(subject)
   }
 }
 
@@ -221,6 +224,87 @@ function budgetContent(subject: Extract<NoticeSubject, { readonly unit: string }
         ['See', 'collet budgets, collet usage'],
       ],
     },
+  }
+}
+
+function alertContent(subject: SubjectOf<'alert.started' | 'alert.ended'>): ContentWithPath {
+  const { name, condition } = subject.alert
+  const { data, chat, path } = conditionContent(condition)
+  const facts = [['Alert', name] as const, ...chat.facts]
+  const shown = { name, condition: condition.kind, ...data }
+  if (subject.kind === 'alert.started') return { path, data: shown, chat: { ...chat, facts } }
+  const { startedAtMs, why } = subject
+  const title = why === 'removed' ? `No longer watched: ${name}` : `Recovered: ${name}`
+  return {
+    path,
+    data: { ...shown, started_at: new Date(startedAtMs).toISOString(), reason: why },
+    chat: { ...chat, title, facts },
+  }
+}
+
+function conditionContent(condition: AlertCondition): ContentWithPath {
+  switch (condition.kind) {
+    case 'error-rate': {
+      const { tool, tenant, windowMs, abovePercent, calls, errors } = condition
+      const percent = calls === 0 ? 0 : Math.round((errors / calls) * 1_000) / 10
+      return {
+        path: `calls?q=${encodeURIComponent(`status:error${tool === undefined ? '' : ` tool:${tool}`}`)}`,
+        data: {
+          ...{ tool: tool ?? null, tenant: tenant ?? null, window_seconds: windowMs / 1_000 },
+          ...{ above_percent: abovePercent, percent, calls, errors },
+        },
+        chat: {
+          title: `${percent} % of the calls${tool === undefined ? '' : ` of ${tool}`} failed`,
+          facts: [
+            [
+              'Errors',
+              `${errors} of ${calls} calls in ${windowMs / 60_000} minutes, reported above ${abovePercent} %`,
+            ],
+            ...(tenant === undefined ? [] : [['Tenant', tenant] as const]),
+            ['See', 'collet overview, collet calls --state error'],
+          ],
+        },
+      }
+    }
+    case 'budget': {
+      const { tenant, principal, unit, used, limit, abovePercent } = condition
+      const percent = Math.floor((used / limit) * 100)
+      return {
+        path: 'settings',
+        data: {
+          tenant,
+          principal: principal ?? null,
+          unit,
+          used,
+          limit,
+          percent,
+          above_percent: abovePercent,
+        },
+        chat: {
+          title: `${percent} % of a budget of ${principal ?? `the tenant ${tenant}`} is used`,
+          facts: [
+            ['Tenant', tenant],
+            ['Used', `${used} of ${limit} ${unit}`],
+            ['See', 'collet budgets, collet usage'],
+          ],
+        },
+      }
+    }
+    case 'source-down': {
+      const { source, sinceMs } = condition
+      const since = new Date(sinceMs).toISOString()
+      return {
+        path: 'sources',
+        data: { source, since },
+        chat: {
+          title: `The source ${source} is down`,
+          facts: [
+            ['Since', since],
+            ['See', 'collet sources'],
+          ],
+        },
+      }
+    }
   }
 }
 

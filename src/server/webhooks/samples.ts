@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { WebhookTrial } from '#admin-api/server'
 import type { Webhook } from '#config/webhooks'
 import type { ApprovalRecord } from '#kernel/approval/approval'
-import { NOTICE_KINDS, type NoticeKind, type NoticeSubject } from '#kernel/journal/notices'
+import { type AlertFacts, NOTICE_KINDS, type NoticeKind, type NoticeSubject } from '#kernel/journal/notices'
 import { approvalContent, bodyOf, noticeContent } from './messages.ts'
 import { type MessageContext, postMessage } from './post.ts'
 
@@ -49,6 +49,14 @@ const TOOL = 'Sample.Tool@1.0.0'
 const CALLER = { tenant: 'sample', principal: 'key:sample' }
 const BUDGET = { window: { ...CALLER, lengthMs: HOUR_MS, startMs: 0 }, unit: 'calls', limit: 100 } as const
 
+const ALERT: AlertFacts = {
+  name: 'sample',
+  condition: {
+    ...{ kind: 'error-rate', tool: TOOL, windowMs: HOUR_MS, abovePercent: 5 },
+    ...{ calls: 100, errors: 10 },
+  },
+}
+
 const SUBJECTS: Readonly<Record<NoticeKind, NoticeSubject>> = {
   'approval.requested': { kind: 'approval.requested', approval: 'sample' },
   'approval.decided': { kind: 'approval.decided', approval: 'sample', as: 'granted', by: 'key:approver' },
@@ -74,6 +82,8 @@ const SUBJECTS: Readonly<Record<NoticeKind, NoticeSubject>> = {
   },
   'budget.80': { ...BUDGET, kind: 'budget.80', used: 80 },
   'budget.100': { ...BUDGET, kind: 'budget.100', used: 100 },
+  'alert.started': { kind: 'alert.started', alert: ALERT },
+  'alert.ended': { kind: 'alert.ended', alert: ALERT, startedAtMs: 0, why: 'recovered' },
 }
 
 function sampleApproval(nowMs: number): ApprovalRecord {

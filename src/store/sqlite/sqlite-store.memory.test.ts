@@ -12,7 +12,7 @@ import { STORE_CONTRACT } from '../../../test/contracts/store-contract.ts'
 import { openMemoryStore } from './sqlite-store.ts'
 
 /** Space for the empty tables and a few hundred calls. */
-const SMALL_BYTES = 700_000
+const SMALL_BYTES = 800_000
 const MORE_THAN_FIT = 5_000
 
 /** Claims calls until one is refused; returns their number and the reason for the refusal. */

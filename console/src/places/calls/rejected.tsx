@@ -1,7 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
-import { causeOf } from '../../parts/causes.ts'
-import { formatClock, formatCount } from '../../parts/format.ts'
+import { causeOf, formatClock, formatCount } from '../../parts/format.ts'
 import { ToolName } from '../../parts/meaning.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
