@@ -53,8 +53,7 @@ describe('parseConfig', () => {
       opentool: { title: 'Collet', stringIdsAreKeys: false, streaming: false },
       mcp: { enabled: true, name: 'collet', pageSize: 1_000, taskAfterMs: 800 },
       approvals: { perTool: {}, webhooks: [], maxParkedPerPrincipal: 100 },
-      webhooks: [],
-      alerts: [],
+      ...{ webhooks: [], alerts: [] },
       acknowledgeLaxerVersions: [],
       authoring: { describeParameters: true },
       hooks: {},
@@ -161,8 +160,7 @@ describe('parseConfig', () => {
       ],
       alerts: [{ when: 'error-rate', above: 5, tool: 'Mail.Send', window: '15m' }],
       acknowledgeLaxerVersions: ['Mail.Send@1.0.0'],
-      authoring: { describeParameters: false },
-      console: { enabled: false },
+      ...{ authoring: { describeParameters: false }, console: { enabled: false } },
       oauth: {
         providers: {
           github: {

@@ -21,7 +21,7 @@ export interface ActiveAlert extends AlertFacts {
   readonly writer: string
 }
 
-export interface EndedAlert extends AlertFacts {
+interface EndedAlert extends AlertFacts {
   readonly id: string
   readonly startedAtMs: number
   readonly why: 'recovered' | 'removed'
