@@ -154,7 +154,7 @@ const overview = operatorCommand({
   name: 'overview',
   summary: 'Shows how calls go: errors, run times, what needs attention, failing tools and busiest callers.',
   details: [
-    'Calls count when they end. The counts are kept as long as the journal, in steps of a minute for two days, of 15 minutes for 32 days, and of three hours afterwards, and the start of the range is rounded down to a step.',
+    'Calls count when they end. The counts are kept as long as the journal, in steps of a minute for two days, of 15 minutes for eight days, and of three hours afterwards, and the start of the range is rounded down to a step.',
     'A running server writes its counts every two seconds. If it was killed, its last counts are added when a server starts again. Sources and changed definitions are known only to a server: ask it with --url.',
   ],
   options: {

@@ -26,7 +26,7 @@ const DAY_MS = 86_400_000
 /** Lengths of the intervals, and how long each is kept; none is kept longer than the journal. */
 export const ROLLUP_STEPS = [
   { stepMs: MINUTE_MS, keptMs: 2 * DAY_MS },
-  { stepMs: 15 * MINUTE_MS, keptMs: 32 * DAY_MS },
+  { stepMs: 15 * MINUTE_MS, keptMs: 8 * DAY_MS },
   { stepMs: 180 * MINUTE_MS, keptMs: Number.MAX_SAFE_INTEGER },
 ] as const
 
