@@ -85,7 +85,7 @@ describe('the overview of a month of a million calls', () => {
     for (const row of rows) insert.run(...row)
     file.exec('COMMIT')
     file.close()
-    console.log(`overview, ${rows.length} rows, sqlite: ${(await measure(store)).join(', ')}`)
+    process.stdout.write(`overview, ${rows.length} rows, sqlite: ${(await measure(store)).join(', ')}\n`)
   })
 
   it('is read within 200 ms from PostgreSQL', async () => {
@@ -101,6 +101,6 @@ describe('the overview of a month of a million calls', () => {
     }
     await client.query('ANALYZE rollups')
     await client.end()
-    console.log(`overview, ${rows.length} rows, postgres: ${(await measure(store)).join(', ')}`)
+    process.stdout.write(`overview, ${rows.length} rows, postgres: ${(await measure(store)).join(', ')}\n`)
   })
 })
