@@ -52,6 +52,7 @@ With \`--json\` each line is an event: \`writer\` and \`group\` (its place in th
 | \`rule.created\`, \`rule.revoked\` | \`rule\`, \`tenant\`, \`principal\`, \`tool\`, \`approval\`, \`by\`; \`expires_at\` and \`max_uses\`, or \`uses\` |
 | \`source.added\`, \`source.replaced\`, \`source.removed\`; \`source.probed\` | \`source\`, \`source_type\`, \`target\` (host, file or program), \`options\` (a keyed digest), \`changes\` (rules of its tools, as \`policy.approval\`), \`by\`; \`target\`, \`by\` |
 | \`pin.first_seen\`, \`pin.held\`, \`pin.returned\`, \`pin.accepted\`, \`pin.rejected\` | \`source\`, \`tool\`, \`hash\`, \`class\`, \`version\`, \`count\`, \`by\` |
+| \`receipt_key.made\` | \`receipt_key\` (derived from its public half), \`by\` |
 | \`data.exported\` | \`what\`, \`format\`, \`filter\`, \`by\`; \`tenant\` if only one is exported |
 | \`authorization.decided\` | \`tenant\`, \`principal\` (opaque), \`action\`, \`resource\`, \`allowed\`, \`reason\`, \`count\` |
 | \`session.opened\`, \`session.closed\`; \`run.ended\` | \`tenant\`, \`principal\`, \`run\`, and of sessions \`session\`, \`tool\`, \`sequence\`, \`outcome\` |

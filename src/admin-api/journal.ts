@@ -7,6 +7,69 @@ import { type AnswerOf, numberInQuery, operation, time, timeInQuery } from './op
 
 const MAX_TEXT = 300
 
+/** The types of events that a server records. The compiler compares them with those of `kernel/journal/events.ts`. */
+const EVENT_TYPES = [
+  'approval.cancelled',
+  'approval.expired',
+  'approval.granted',
+  'approval.link_made',
+  'approval.overridden',
+  'approval.rejected',
+  'approval.used',
+  'authorization.decided',
+  'call.ambiguous',
+  'call.cancel_requested',
+  'call.claimed',
+  'call.corrected',
+  'call.cut',
+  'call.failed',
+  'call.late',
+  'call.parked',
+  'call.receipt_made',
+  'call.refused',
+  'call.released',
+  'call.resumed',
+  'call.settled',
+  'call.shown',
+  'call.succeeded',
+  'call.suspended',
+  'challenge.asked',
+  'challenge.completed',
+  'challenge.failed',
+  'challenge.opened',
+  'data.exported',
+  'key.created',
+  'key.revoked',
+  'key.rotated',
+  'keys.activated',
+  'keys.announced',
+  'keys.rotated',
+  'pin.accepted',
+  'pin.first_seen',
+  'pin.held',
+  'pin.rejected',
+  'pin.returned',
+  'principal.ended',
+  'receipt_key.made',
+  'retention.purged',
+  'rule.created',
+  'rule.revoked',
+  'run.ended',
+  'session.closed',
+  'session.opened',
+  'source.added',
+  'source.probed',
+  'source.removed',
+  'source.replaced',
+  'vault.removed',
+  'vault.renewed',
+  'vault.rotated',
+  'vault.set',
+  'vault.spent',
+  'writer.started',
+  'writer.stopped',
+] as const
+
 /** Selects the same events in the list and in the export. */
 export const JOURNAL_FILTER = () =>
   z.object({
@@ -39,7 +102,7 @@ const ENTRY = () =>
   z.object({
     id: z.string().describe('Writer, commit group and index of the event.'),
     at: time(),
-    type: z.string(),
+    type: z.enum(EVENT_TYPES),
     who: z.string().nullable().describe('Null if the server acted by itself.'),
     who_name: z
       .string()

@@ -1,5 +1,4 @@
 import type { ListedEvent } from '../../../../src/admin-api/journal.ts'
-import type { JournalEvent } from '../../../../src/kernel/journal/events.ts'
 import { countOf } from '../../parts/format.ts'
 
 /*
@@ -7,7 +6,7 @@ import { countOf } from '../../parts/format.ts'
  * event.
  */
 
-type EventType = JournalEvent['type']
+type EventType = ListedEvent['type']
 
 /** A part of a sentence; names are set apart from words. */
 export type Part = string | { readonly name: string }
