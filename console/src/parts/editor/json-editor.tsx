@@ -30,9 +30,8 @@ export function JsonEditor({ label, text, schema, problem, onChange }: JsonEdito
       editor.current = undefined
     }
   }, [])
-  useEffect(() => {
-    if (state === 'open') editor.current?.setText(text)
-  }, [text, state])
+  // Only after a change of the text: the editor opens with the latest, and may have been edited since.
+  useEffect(() => editor.current?.setText(text), [text])
   useEffect(() => {
     if (state === 'open') editor.current?.setProblem(problem)
   }, [problem, state])

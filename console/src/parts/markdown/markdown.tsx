@@ -29,7 +29,12 @@ export function Markdown({ text }: { readonly text: string }): ReactNode {
     <div className="markdown" dir="auto">
       <div className={isLong && !isOpen ? 'markdown-text folded' : 'markdown-text'}>{content}</div>
       {isLong && (
-        <button type="button" className="link meta" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        <button
+          type="button"
+          className="plain link meta"
+          aria-expanded={isOpen}
+          onClick={() => setOpen(!isOpen)}
+        >
           {isOpen ? WORDS.showLess : WORDS.showMore}
         </button>
       )}

@@ -35,7 +35,7 @@ export function Appearance({ onCommand }: { readonly onCommand: (command: string
           <Segment label={WORDS.theme} value={shownTheme} options={THEMES} onChange={setTheme} />
         </dd>
         <dt>{WORDS.times}</dt>
-        <dd className="stack-2">
+        <dd className="row">
           <Segment label={WORDS.times} value={zone} options={ZONES} onChange={setTimeZone} />
           <span className="meta dim">{WORDS.now(formatExact(Date.now()))}</span>
         </dd>

@@ -172,11 +172,16 @@ const ToolLink = memo(function ToolLink({ found: { tool }, row }: ToolLinkProps)
       </span>
       <span className="desc clip" dir="auto" title={visibleText(tool.description)}>
         {tool.tenants !== undefined && <span className="soft">{WORDS.onlyFor(tool.tenants.join(', '))}</span>}
-        {visibleText(tool.description)}
+        {visibleText(withoutHeading(tool.description))}
       </span>
     </a>
   )
 }, isSameLink)
+
+/** A description may begin with a Markdown heading, of which a row shows the text. */
+function withoutHeading(description: string): string {
+  return description.replace(/^\s*#+\s+/, '')
+}
 
 function isSameLink(before: ToolLinkProps, after: ToolLinkProps): boolean {
   return (
