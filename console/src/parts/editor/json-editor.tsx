@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect, useEffectEvent, useRef, useState } from 'react'
+import { flushSync } from 'react-dom'
 import type { Editor } from './editor.ts'
 import './editor.css'
 
@@ -14,10 +15,12 @@ export function JsonEditor({ label, text, schema, problem, onChange }: JsonEdito
   const latest = useEffectEvent(() => ({ label, text, schema }))
   useEffect(() => {
     let isMounted = true
+    // At once: a shortcut that follows the last letter runs the tool with what is shown.
+    const changeAtOnce = (next: string): void => flushSync(() => changed(next))
     import('./editor.ts').then(
       ({ openEditor }) => {
         if (!isMounted || host.current === null) return
-        editor.current = openEditor(host.current, { ...latest(), onChange: (next) => changed(next) })
+        editor.current = openEditor(host.current, { ...latest(), onChange: changeAtOnce })
         setState('open')
       },
       () => {

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useMemo, useRef } from 'react'
-import { holdsScope, useSession } from '../../api/session.ts'
+import { holdsScope, holdsServerScope, useSession } from '../../api/session.ts'
 import {
   type FoundTool,
   type SearchableTools,
@@ -35,6 +35,7 @@ const REFETCH_MS = 15_000
 /** All tools that the person may see, with search, filters and order. */
 export function ToolsPage(): ReactNode {
   const query = useToolQuery()
+  const mayAdd = holdsServerScope(useSession()?.principal, 'admin:sources')
   const { data, error, refetch } = useQuery({ ...toolsQuery, refetchInterval: REFETCH_MS })
   usePageCommand(query.command)
   return (
@@ -47,10 +48,12 @@ export function ToolsPage(): ReactNode {
           <Link className="btn quiet" to="/models">
             {WORDS.whatModelsSee}
           </Link>
-          <Link className="btn" to="/sources">
-            <Icon name="plus" size={14} />
-            {WORDS.addSource}
-          </Link>
+          {mayAdd && (
+            <Link className="btn" to="/sources">
+              <Icon name="plus" size={14} />
+              {WORDS.addSource}
+            </Link>
+          )}
         </>
       }
     >
