@@ -93,9 +93,15 @@ export function leafBytes(salt: Uint8Array, text: string): Uint8Array<ArrayBuffe
   return joined(Uint8Array.of(LEAF), salt, ENCODER.encode(text))
 }
 
+/** Overwritten by the next call: hash the bytes first. */
 export function nodeBytes(left: Uint8Array, right: Uint8Array): Uint8Array<ArrayBuffer> {
-  return joined(Uint8Array.of(NODE), left, right)
+  node[0] = NODE
+  node.set(left, 1)
+  node.set(right, 1 + HASH_BYTES)
+  return node
 }
+
+const node = new Uint8Array(1 + 2 * HASH_BYTES)
 
 /** `text` is the JSON of the statement. The hash of the bytes is the `before` of the next block. */
 export function blockBytes(text: string): Uint8Array<ArrayBuffer> {
@@ -130,20 +136,36 @@ function joined(...parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return bytes
 }
 
+const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+/** The value of each character of the alphabet, by its code; -1 for all others. */
+const VALUES = Int8Array.from({ length: 128 }, (_, code) => ALPHABET.indexOf(String.fromCharCode(code)))
+const [BITS_PER_CHARACTER, BITS_PER_BYTE] = [6, 8] as const
+
 export function toBase64Url(bytes: Uint8Array): string {
-  let text = ''
-  for (const byte of bytes) text += String.fromCharCode(byte)
-  return btoa(text).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')
+  let [text, held, bits] = ['', 0, 0]
+  for (const byte of bytes) {
+    held = ((held << BITS_PER_BYTE) | byte) & 0xffff
+    for (bits += BITS_PER_BYTE; bits >= BITS_PER_CHARACTER; bits -= BITS_PER_CHARACTER)
+      text += ALPHABET[(held >> (bits - BITS_PER_CHARACTER)) & 63]
+  }
+  return bits === 0 ? text : text + ALPHABET[(held << (BITS_PER_CHARACTER - bits)) & 63]
 }
 
 /** `undefined` unless the text is the only spelling of its bytes. */
 export function fromBase64Url(text: string): Uint8Array<ArrayBuffer> | undefined {
-  if (!/^[\w-]*$/.test(text) || text.length % 4 === 1) return undefined
-  const plain = atob(text.replaceAll('-', '+').replaceAll('_', '/'))
-  const bytes = new Uint8Array(plain.length)
-  for (let index = 0; index < plain.length; index += 1) bytes[index] = plain.charCodeAt(index)
-  const end = text.length % 4
-  if (end === 0) return bytes
-  const tail = toBase64Url(bytes.subarray(bytes.length - (bytes.length % 3)))
-  return text.endsWith(tail) ? bytes : undefined
+  if (text.length % 4 === 1) return undefined
+  const bytes = new Uint8Array(Math.floor((text.length * BITS_PER_CHARACTER) / BITS_PER_BYTE))
+  let [held, bits, at] = [0, 0, 0]
+  for (let index = 0; index < text.length; index += 1) {
+    const value = VALUES[text.charCodeAt(index)] ?? -1
+    if (value < 0) return undefined
+    held = ((held << BITS_PER_CHARACTER) | value) & 0xffff
+    bits += BITS_PER_CHARACTER
+    if (bits < BITS_PER_BYTE) continue
+    bits -= BITS_PER_BYTE
+    bytes[at] = held >> bits
+    at += 1
+  }
+  // Bits after the last byte are zero in the only valid spelling.
+  return (held & ((1 << bits) - 1)) === 0 ? bytes : undefined
 }

@@ -44,9 +44,9 @@ export class ReceiptLines {
   #header: ReceiptHeader | undefined
   /** Hashes of statements, by writer and block. */
   readonly #hashes = new Map<string, string>()
-  readonly #roots = new Map<string, { readonly statement: BlockStatement; readonly root: Uint8Array }>()
-  /** Nodes that are proven to be below the root of their block, by block and place; most paths of a file share nodes. */
-  #proven = new Map<string, Uint8Array>()
+  readonly #roots = new Map<string, KnownBlock>()
+  /** Number of nodes that are kept. */
+  #kept = 0
   calls = 0
 
   get header(): ReceiptHeader {
@@ -108,7 +108,7 @@ export class ReceiptLines {
     const hash = toBase64Url(yield blockBytes(text))
     if ((this.#hashes.get(name) ?? hash) !== hash) throw new BadReceipt(`Block ${name} is in the file twice.`)
     this.#hashes.set(name, hash)
-    this.#roots.set(name, { statement, root: rootBytes })
+    this.#roots.set(name, { statement, proven: new Map([[ROOT, rootBytes]]) })
     const next = this.#roots.get(nameOf(statement.writer, statement.block + 1))
     this.#checkBefore(statement)
     if (next !== undefined) this.#checkBefore(next.statement)
@@ -138,7 +138,7 @@ export class ReceiptLines {
   *#takeLeaf(record: string, { writer, block, slot, salt, path, text }: ProvenLeaf): Hashed<LeafContent> {
     const found = this.#roots.get(nameOf(writer, block))
     if (found === undefined) throw new BadReceipt(`Block ${block} of writer ${writer} is not in the file.`)
-    const { statement, root } = found
+    const { statement } = found
     const [saltBytes, siblings] = [fromBase64Url(salt), fromBase64Url(path)]
     if (
       saltBytes === undefined ||
@@ -147,7 +147,7 @@ export class ReceiptLines {
     )
       throw new BadReceipt(`The proof of call ${record} is incomplete.`)
     const leaf = yield leafBytes(saltBytes, text)
-    if (!(yield* this.#leadsToRoot(leaf, { slot, siblings, root, name: nameOf(writer, block) })))
+    if (!(yield* this.#leadsToRoot(leaf, slot, siblings, found)))
       throw new BadReceipt(`The proof of call ${record} does not lead to its block. The file was changed.`)
     const content: LeafContent = JSON.parse(text)
     const { first_group, last_group } = statement
@@ -157,39 +157,49 @@ export class ReceiptLines {
     return content
   }
 
-  *#leadsToRoot(
-    leaf: Uint8Array,
-    { slot, siblings, root, name }: { slot: number; siblings: Uint8Array; root: Uint8Array; name: string },
-  ): Hashed<boolean> {
-    const passed: (readonly [string, Uint8Array])[] = []
-    let [node, place] = [leaf, slot]
-    const depth = siblings.length / HASH_BYTES
-    for (let level = 0; level < depth; level += 1) {
+  /** Follows the path up to a node that is proven already, which at last is the root. */
+  *#leadsToRoot(leaf: Uint8Array, slot: number, siblings: Uint8Array, block: KnownBlock): Hashed<boolean> {
+    const { statement, proven } = block
+    const passed: (readonly [number, Uint8Array])[] = []
+    let [hash, place] = [leaf, 2 ** statement.depth + slot]
+    for (let level = 0; place > ROOT && !proven.has(place); level += 1) {
       const sibling = siblings.subarray(level * HASH_BYTES, (level + 1) * HASH_BYTES)
-      const above = `${name} ${level + 1} ${place >> 1}`
-      passed.push([`${name} ${level} ${place}`, node], [`${name} ${level} ${place ^ 1}`, sibling])
-      node = yield place % 2 === 0 ? nodeBytes(node, sibling) : nodeBytes(sibling, node)
+      passed.push([place, hash], [place ^ 1, sibling])
+      hash = yield place % 2 === 0 ? nodeBytes(hash, sibling) : nodeBytes(sibling, hash)
       place >>= 1
-      const proven = this.#proven.get(above)
-      if (proven === undefined) continue
-      if (!isEqual(proven, node)) return false
-      this.#remember(passed)
-      return true
     }
-    if (!isEqual(node, root)) return false
-    this.#remember([...passed, [`${name} ${depth} 0`, node]])
+    if (!isEqual(proven.get(place) ?? NOTHING, hash)) return false
+    if (this.#kept > MAX_KEPT) this.#forget()
+    for (const [at, node] of passed) proven.set(at, node)
+    this.#kept += passed.length
     return true
   }
 
-  #remember(nodes: readonly (readonly [string, Uint8Array])[]): void {
-    if (this.#proven.size > MAX_PROVEN) this.#proven = new Map()
-    for (const [name, node] of nodes) this.#proven.set(name, node)
+  /** Forgets nodes that can be proven again. */
+  #forget(): void {
+    this.#kept = 0
+    for (const { proven } of this.#roots.values()) {
+      const root = proven.get(ROOT) ?? NOTHING
+      proven.clear()
+      proven.set(ROOT, root)
+    }
   }
 }
 
-const MAX_PROVEN = 100_000
-/** Places are 32-bit integers. */
-const MAX_DEPTH = 30
+interface KnownBlock {
+  readonly statement: BlockStatement
+  /**
+   * Nodes that are proven to be below the root, because most paths of a file share nodes. They are numbered from the root, 1, so that
+   * the nodes below node n are 2n and 2n + 1.
+   */
+  readonly proven: Map<number, Uint8Array>
+}
+
+const ROOT = 1
+const NOTHING = new Uint8Array()
+const MAX_KEPT = 200_000
+/** Numbers of nodes are 32-bit integers. */
+const MAX_DEPTH = 29
 
 /** The signature in the last line of a file; `undefined` for any other line. */
 export function signatureIn(line: string): Uint8Array<ArrayBuffer> | undefined {
@@ -266,7 +276,9 @@ function isCount(value: unknown): value is number {
 }
 
 function isEqual(one: Uint8Array, other: Uint8Array): boolean {
-  return one.length === other.length && one.every((byte, index) => byte === other[index])
+  if (one.length !== other.length) return false
+  for (let index = 0; index < one.length; index += 1) if (one[index] !== other[index]) return false
+  return true
 }
 
 function compare(one: string, other: string): number {

@@ -155,9 +155,9 @@ export function callerTexts(plain: string): readonly (readonly [record: string, 
   const [first = '', ...parts] = plain.split(SEPARATOR)
   let record = first
   return parts.map((part) => {
-    const [next = ''] = /[\w-]*$/.exec(part) ?? []
-    const found = [record, part.slice(0, part.length - next.length)] as const
-    record = next
+    const end = Math.max(part.lastIndexOf(']'), part.lastIndexOf(';')) + 1
+    const found = [record, part.slice(0, end)] as const
+    record = part.slice(end)
     return found
   })
 }

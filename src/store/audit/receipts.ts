@@ -119,7 +119,7 @@ function* placesOf(record: string): Steps<readonly GroupPlace[]> {
   const ids = ['claim_group', 'outcome_group', 'late_group'].map((column) => optionalInteger(row, column))
   for (const list of listsOf(ids.filter((id) => id !== undefined)))
     for (const found of yield* all('placesOfGroups', ...list)) keep(found)
-  const spans = yield* spansOf(record, row)
+  const spans = (yield* isPlain(record, row)) ? [] : yield* spansOf(record, row)
   for (const chain of yield* all('chainEnds')) {
     const [no, startedMs] = [integer(chain, 'no'), integer(chain, 'started_at')]
     const [last, lastMs] = [optionalInteger(chain, 'last'), optionalInteger(chain, 'last_at')]
@@ -133,6 +133,13 @@ function* placesOf(record: string): Steps<readonly GroupPlace[]> {
     }
   }
   return [...places.values()].toSorted((one, other) => one.no - other.no || one.group - other.group)
+}
+
+/** Whether all events that a receipt needs are in the groups of the claim and the outcome: one attempt, without a run and approvals. */
+function* isPlain(record: string, row: Row): Steps<boolean> {
+  const isSimple =
+    integer(row, 'attempt') === 1 && optionalText(row, 'run') === undefined && row.outcome_group !== null
+  return isSimple && (yield* all('approvalTimes', record)).length === 0
 }
 
 interface Span {
