@@ -93,7 +93,7 @@ describe('a receipt file', () => {
       { salt: `${leaf.salt.slice(0, -2)}AA` },
       { path: leaf.path.slice(0, -43) },
       { block: leaf.block + 1 },
-      { slot: leaf.slot + 1024 },
+      { slot: leaf.slot + 512 },
       { slot: -1 },
     ])
       await expect(check(await resigned(withLeaf(changed))), JSON.stringify(changed)).rejects.toThrow(

@@ -214,7 +214,7 @@ function* checkContents({ input, outcome }: OpenedContents, facts: readonly Leaf
       throw new BadReceipt('The input in the file is not the recorded one.')
   }
   if (outcome !== undefined) {
-    const digest = yield* saltedDigest(outcome.salt, toBase64Url(yield bytesOf(outcome.json)))
+    const digest = yield* saltedDigest(outcome.salt, hex(yield bytesOf(outcome.json)))
     if (!facts.some(({ outcomes = [] }) => outcomes.some((recorded) => recorded.digest === digest)))
       throw new BadReceipt('The outcome in the file is not the recorded one.')
   }

@@ -113,7 +113,7 @@ export const RECEIPT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     assert.deepEqual(Object.keys(block), [
       ...['writer', 'block', 'first_group', 'last_group', 'made_at', 'depth', 'root', 'link', 'before'],
     ])
-    assert.equal(block.depth, 10)
+    assert.equal(block.depth, 9)
   }),
   it('a receipt of one of two calls, and of one call alone, have proofs of equal length', async (store) => {
     const lengthOf = (file: string) =>

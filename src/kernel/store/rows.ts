@@ -138,7 +138,7 @@ export function keepOutcome(
   outcome: Outcome,
 ): void {
   group.addReference()
-  const digest = hash('sha256', provenText(outcome), 'base64url')
+  const digest = hash('sha256', provenText(outcome), 'hex')
   group.addCaller(boundText(record, `=${attempt}:${digest};`))
 }
 

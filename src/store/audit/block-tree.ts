@@ -18,9 +18,10 @@ import {
  * uses it.
  */
 
-/** Levels of a tree: it has twice as many slots as the calls that a block may have. */
-const MIN_DEPTH = 10
-export const MAX_LEAVES = 2 ** (MIN_DEPTH - 1)
+/** Levels of a tree, unless a commit group has very many calls. Then there are more, so that half of the slots stay empty. */
+const MIN_DEPTH = 9
+/** A block ends with the group that reaches this number of leaves: some milliseconds of work. */
+export const MAX_LEAVES = 128
 
 export interface BlockGroup {
   readonly writer: string
@@ -72,7 +73,7 @@ function callerFacts(
   let claim: CallerFacts = {}
   const outcomes: { attempt: number; digest: string }[] = []
   for (const [, text] of texts) {
-    const [, attempt, digest] = /^=(\d+):([\w-]{43});$/.exec(text) ?? []
+    const [, attempt, digest] = /^=(\d+):([\da-f]{64});$/.exec(text) ?? []
     if (digest !== undefined) {
       outcomes.push({ attempt: Number(attempt), digest: saltedDigest(outcomeSalt, digest) })
       continue

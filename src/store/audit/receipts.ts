@@ -183,19 +183,15 @@ function* valuesOf(sealed: StoreContext['sealed'], record: string): Steps<Values
 
 /** A value whose digest is not in the leaf is left out: an input is recorded with its credentials, but its digest is without them. */
 function contentsOf(proofs: readonly { readonly leaf: Leaf }[], { input, outcome }: Values): OpenedContents {
-  const open = (
-    json: string | undefined,
-    salt: 'inputSalt' | 'outcomeSalt',
-    spelling: 'hex' | 'base64url',
-  ) => {
+  const open = (json: string | undefined, salt: 'inputSalt' | 'outcomeSalt') => {
     if (json === undefined) return undefined
-    const digest = hash('sha256', json, spelling)
+    const digest = hash('sha256', json)
     const found = proofs.findLast(({ leaf }) => leaf.text.includes(saltedDigest(leaf[salt], digest)))
     return found && { salt: found.leaf[salt].toString('base64url'), json }
   }
   return defined({
-    input: open(input, 'inputSalt', 'hex'),
-    outcome: open(outcome, 'outcomeSalt', 'base64url'),
+    input: open(input, 'inputSalt'),
+    outcome: open(outcome, 'outcomeSalt'),
   })
 }
 
