@@ -9,7 +9,8 @@ import { SYSTEM_CLOCK } from '#kernel/base/clock'
 import { serve } from '#server/create-gateway'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { FakeIo } from '../cli/fake-io.ts'
-import { sampleCall } from '../contracts/samples.ts'
+import { callNow } from '../contracts/receipt-store-contract.ts'
+import { runThrough, sampleCall } from '../contracts/samples.ts'
 import { readBlocks } from './markdown-blocks.ts'
 
 const MCP_SERVER = resolve(import.meta.dirname, '../cli/small-mcp-server.mjs')
@@ -105,4 +106,25 @@ it('docs/sources/import.md: each way of importing adds its source', async () => 
   const types = (await store.sources.list()).map(({ options }) => options.type)
   await store.close()
   expect(types.toSorted()).toEqual(['mcp', 'mcp', 'openapi', 'otc'])
+})
+
+it('docs/audit.md: the journal is read, exported and verified, and a call is proven to others', async () => {
+  writeConfig('{ "store": "sqlite:collet.db" }')
+  const store = openSqliteStore({ path: join(folder, 'collet.db'), masterKey })
+  await runThrough(store, callNow({ record: '4f1cAAAAAAAAAAAAAAAAAAAA' }))
+  await store.close()
+  const printed: string[] = []
+  for (const words of commandsOf('docs/audit.md')) {
+    const end = words.indexOf('>')
+    const text = await run(...words.slice(0, end === -1 ? undefined : end))
+    if (end === -1) printed.push(text)
+    else writeFileSync(join(folder, words[end + 1] ?? ''), text)
+  }
+  expect(printed).toEqual([
+    '',
+    '',
+    expect.stringContaining('✓ The journal is intact'),
+    '',
+    expect.stringMatching(/^✓ Unchanged: 1 call, .*Call 4f1cAAAA/s),
+  ])
 })
