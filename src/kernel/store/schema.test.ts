@@ -14,6 +14,7 @@ const SCANS: Readonly<Record<string, string>> = {
   chainsWithoutBlocks: 'one row per process that has written',
   newestBlocks: 'one row per process that has written',
   forgetBlocks: 'one row per process that has written',
+  activeAlerts: 'one row per alert that is active',
   receiptKeys: 'one row per key that signs receipts',
   listParkedCalls: 'a small index of parked calls',
   countAmbiguous: 'a small index of ambiguous calls',

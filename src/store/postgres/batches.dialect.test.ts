@@ -19,6 +19,7 @@ const SCANS: Readonly<Record<string, string>> = {
   'api_keys all': 'a check of the whole store',
   'pins all': 'a check of the whole store',
   'standing_rules all': 'a check of the whole store',
+  activeAlerts: 'one row per alert that is active',
   receiptKeys: 'one row per key that signed receipts',
 }
 const NAMES = Object.keys(QUERIES)
