@@ -44,6 +44,7 @@ const ENDS_WITHIN = `(() => {
 
 /** Cells of the table whose text runs into the next one. */
 const BEYOND_CELL = `[...document.querySelectorAll('main th:not([scope=row]), main td')].flatMap((cell) => {
+  if (cell.getClientRects().length === 0) return []
   const range = document.createRange()
   range.selectNodeContents(cell)
   const edge = Number.parseFloat(getComputedStyle(cell).paddingRight) - 1
