@@ -14,7 +14,7 @@ const KEYS_PATH = '/.well-known/collet-receipt-keys.json'
 const EVERY_MS = 30_000
 /** While calls are made, the pause after a step is this many times as long as the step. */
 const BUSY_PAUSE = 100
-const IDLE_PAUSE = 2
+const IDLE_PAUSE = 10
 /** Share of the time that the process works, above which it counts as busy. */
 const BUSY = 0.3
 const WORK = 'journal blocks'

@@ -66,8 +66,10 @@ export function openJournalBlocks(context: Pick<StoreContext, 'read' | 'snapshot
     async open(place: GroupPlace, nowMs: number): Promise<OpenedBlock> {
       let block = await findBlock(place)
       while (block === undefined) {
-        if (!(await makeNext(place.no, nowMs))) throw unreadable('a commit group of the call is missing')
+        const isMade = await makeNext(place.no, nowMs)
         block = await findBlock(place)
+        // If no group was left, another process has made the block.
+        if (!isMade && block === undefined) throw unreadable('a commit group of the call is missing')
       }
       const name = `${block.no} ${block.statement.block}`
       const known = opened.get(name)
