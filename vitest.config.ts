@@ -11,7 +11,7 @@ const SLOW = [
   'test/docs/!(blocks|errors|limits|lists|policy).test.ts',
   'test/conformance/{differential,mcp-suite*}.test.ts',
   'test/sources/**/{pack,mcp-stdio,corpus}.test.ts',
-  'test/store/{notices-kill,rollups-kill,budget-processes,key-rotation,postgres-*,store-copy,*model}.test.ts',
+  'test/store/{*-kill,budget-processes,key-rotation,postgres-*,store-copy,*model}.test.ts',
 ]
 /** They measure the process they run in, so nothing runs beside them. */
 const MEASURED = ['test/**/{*stall,*hostile*,*speed,pack-messages}.test.ts']
