@@ -286,10 +286,11 @@ describe('the packed package, installed elsewhere', () => {
     expect(missing).toEqual([])
   })
 
-  it('is small: at most 23 MB and 24 packages with everything it needs', () => {
+  // 24 MB instead of 23 since the console has an editor, charts and pages for audits and receipts.
+  it('is small: at most 24 MB and 24 packages with everything it needs', () => {
     const { packages, megabytes } = measureInstall(join(project, 'node_modules'))
     process.stdout.write(`production install: ${megabytes.toFixed(1)} MB, ${packages} packages\n`)
-    expect(megabytes).toBeLessThanOrEqual(23)
+    expect(megabytes).toBeLessThanOrEqual(24)
     expect(packages).toBeLessThanOrEqual(24)
   })
 
@@ -352,7 +353,6 @@ describe('the packed package, installed elsewhere', () => {
       'npm-shrinkwrap.json',
       'package.json',
       'templates',
-      'vectors',
     ])
     const pictures = readdirSync(join(project, 'node_modules/collet/console'), { recursive: true })
     expect(pictures.filter((name) => !/^screenshots(?:$|.*\.png$)/.test(String(name)))).toEqual([])

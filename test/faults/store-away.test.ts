@@ -153,6 +153,14 @@ const BODIES: Readonly<Record<string, unknown>> = {
   'POST /admin/approvals/:id/approve': {},
   'POST /admin/approvals/:id/reject': {},
   'POST /admin/approvals/:id/link': { approver: 'ann' },
+  'POST /admin/approvals/:id/rule-preview': {},
+  'POST /admin/rules': {
+    approval: 'a',
+    conditions: [{ path: '', any: true }],
+    expires_at: '2099-01-01T00:00:00Z',
+  },
+  'POST /admin/receipts': { records: ['r'] },
+  'POST /admin/receipts/keys': {},
   'POST /admin/keys': { principal: 'ann' },
   'POST /admin/principals/:principal/keys': {},
   'POST /admin/pins/accept': { source: 'K' },
@@ -248,7 +256,7 @@ const WITHOUT_STORE: Readonly<Record<string, number>> = {
   'POST /admin/sign-in': 200,
   // The console is not built here; keys of the config need no store, and without a cookie there is no session.
   ...{ 'GET /console': 404, 'GET /console/': 404, 'GET /console/assets/:file': 404 },
-  ...{ 'GET /console/:name': 404, 'GET /console/:place/:id': 404 },
+  ...{ 'GET /console/verify': 404, 'GET /console/:name': 404, 'GET /console/:place/:id': 404 },
   ...{ 'GET /console/session': 200, 'POST /console/session': 200, 'DELETE /console/session': 204 },
 }
 
@@ -260,6 +268,7 @@ function nameOf({ method, path }: ServerRoute): string {
 const QUERIES: Readonly<Record<string, string>> = {
   'GET /oauth/callback': '?state=s&code=c',
   'GET /admin/tool-search': '?q=send',
+  'GET /admin/calls/conversation': '?run=r',
 }
 
 function pathOf(route: ServerRoute): string {

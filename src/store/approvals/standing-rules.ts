@@ -158,9 +158,8 @@ const queries = {
   revokeStandingRule:
     'UPDATE standing_rules SET revoked_at = ?, revoked_by = ? WHERE id = ? AND revoked_at IS NULL',
   resealStandingRule: 'UPDATE standing_rules SET contents = ? WHERE id = ?',
-  endedStandingRules: `SELECT id FROM standing_rules
-    WHERE coalesce(revoked_at, expires_at) < ? ORDER BY coalesce(revoked_at, expires_at) LIMIT ?`,
-  deleteStandingRule: 'DELETE FROM standing_rules WHERE id = ?',
+  deleteStandingRules: `DELETE FROM standing_rules
+    WHERE no IN (SELECT no FROM standing_rules WHERE coalesce(revoked_at, expires_at) < ? LIMIT ?)`,
 } as const
 
 const tables = `
@@ -193,8 +192,6 @@ export const standingRuleModule: StoreModule = {
   name: 'standing rules',
   ...{ tables, queries, guarded: [STANDING_RULES] },
   *forget({ nowMs, policy, limit }) {
-    const rows = yield* all('endedStandingRules', nowMs - policy.journalMs, limit)
-    for (const row of rows) yield* write('deleteStandingRule', text(row, 'id'))
-    return rows.length
+    return yield* write('deleteStandingRules', nowMs - policy.journalMs, limit)
   },
 }
