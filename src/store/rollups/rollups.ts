@@ -227,6 +227,9 @@ const IN_RANGE = `step_ms = ? AND kind = ? AND begins_at >= ? AND begins_at < ? 
 const SUMS = 'CAST(sum(calls) AS BIGINT) AS calls, CAST(sum(errors) AS BIGINT) AS errors'
 const ROWS = Array(ROWS_AT_ONCE).fill('(?, ?, ?, ?, ?, ?, ?)').join(', ')
 
+/** Rows of one step, of any kind, that began before a time. */
+const OF_STEP = `(step_ms = ? AND kind IN (${ROLLUP_KINDS.map((kind) => `'${kind}'`).join(', ')}) AND begins_at < ?)`
+
 const queries = {
   openPosition: 'INSERT INTO counted_groups (writer, n) VALUES (?, 0) ON CONFLICT (writer) DO NOTHING',
   movePosition: 'UPDATE counted_groups SET n = ? WHERE writer = ? AND n = ?',
@@ -246,7 +249,7 @@ const queries = {
     ORDER BY errors DESC, 1, 2 LIMIT ?`,
   totalOf: `SELECT ${SUMS} FROM rollups WHERE ${IN_RANGE} AND (CAST(? AS TEXT) IS NULL OR name = ?)`,
   deleteRollups: `DELETE FROM rollups WHERE (step_ms, kind, begins_at, tenant, name) IN
-    (SELECT step_ms, kind, begins_at, tenant, name FROM rollups WHERE step_ms = ? AND kind = ? AND begins_at < ? LIMIT ?)`,
+    (SELECT step_ms, kind, begins_at, tenant, name FROM rollups WHERE ${ROLLUP_STEPS.map(() => OF_STEP).join(' OR ')} LIMIT ?)`,
 } as const
 
 /** `counted_groups`: the last group of each writer's chain that `rollups` contains. */
@@ -272,12 +275,10 @@ export const rollupModule: StoreModule = {
   name: 'rollups',
   ...{ tables, queries },
   *forget({ nowMs, policy, limit }) {
-    let deleted = 0
-    for (const { stepMs, keptMs } of ROLLUP_STEPS) {
-      const beforeMs = nowMs - Math.min(keptMs, policy.journalMs)
-      for (const kind of ROLLUP_KINDS)
-        deleted = Math.max(deleted, yield* write('deleteRollups', stepMs, kind, beforeMs, limit))
-    }
-    return deleted
+    const ends = ROLLUP_STEPS.flatMap(({ stepMs, keptMs }) => [
+      stepMs,
+      nowMs - Math.min(keptMs, policy.journalMs),
+    ])
+    return yield* write('deleteRollups', ...ends, limit)
   },
 }
