@@ -22,7 +22,7 @@ describe('the console of an installed package', () => {
   it.each([
     ['/tools', 'npx collet tools'],
     ['/tools/Mail.Read', "npx collet call Mail.Read@1.0.0 '{}'"],
-    ['/calls', 'npx collet calls --follow'],
+    ['/calls', 'npx collet calls --since 24h --follow'],
     ['/approvals', 'npx collet approvals list'],
     ['/sources', 'npx collet sources'],
     ['/access', 'npx collet keys list'],

@@ -83,7 +83,7 @@ describe.each(['sqlite', 'postgres'] as const)('the overview on %s', (engine) =>
     await page.getByRole('img', { name: '8 calls, 2 errors, 0 rejected requests' }).waitFor()
 
     const operator = await collet.page({ path: '/overview', as: 'operator' })
-    await expect.poll(() => stat(operator, 'Rejected').textContent()).toBe('3')
+    await expect.poll(() => stat(operator, 'Rejected').textContent(), { timeout: 30_000 }).toBe('3')
     expect(await stat(operator, 'Calls').textContent()).toBe('10')
     await operator.getByRole('link', { name: /Budget of tenant acme: 100 %/ }).waitFor()
     const causes = operator.getByRole('table', { name: 'Rejected requests by cause' })
