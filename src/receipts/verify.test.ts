@@ -78,7 +78,7 @@ describe('a receipt file', () => {
       await expect(check(file.subarray(0, length)), String(length)).rejects.toThrow(BadReceipt)
   })
 
-  it('is refused if a proof does not lead to its block, whoever signed the file', async () => {
+  it('is refused if a proof does not lead to its block, even if the file was signed again', async () => {
     const own = lines()
     const index = own.findIndex((line) => line.startsWith('{"call"'))
     const { call } = JSON.parse(own[index] ?? '')
